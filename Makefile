@@ -1,0 +1,84 @@
+# Everything works from a bare python3 (3.11 or newer) with pip: each target sets up what it needs.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+WORKERS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+RESULTS := build/conformance-results.json
+TYPED := $(wildcard src tools tests bench)
+
+# Colour only where someone reads it (MAKE_TERMOUT is set when make writes to a terminal).
+BOLD := $(if $(MAKE_TERMOUT),\033[1m)
+BLUE := $(if $(MAKE_TERMOUT),\033[36m)
+PLAIN := $(if $(MAKE_TERMOUT),\033[0m)
+say = printf '\n$(BOLD)==> %s$(PLAIN)\n' $(1)
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup run test test-full lint conformance faults bench
+
+help: ## Show this list
+	@printf 'Tallgrass: start with $(BOLD)make run$(PLAIN), check with $(BOLD)make test$(PLAIN).\n\n'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  $(BLUE)make %-12s$(PLAIN) %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\nPass options to pytest with PYTEST_ARGS, e.g. make test PYTEST_ARGS="-k ledger".\n'
+
+setup: $(READY) ## Create .venv with the pinned versions (other targets do this by themselves)
+	@printf 'Ready: %s\n' "$$($(BIN)/python --version) in $(VENV)"
+
+run: $(READY) ## Run the demo
+	@$(BIN)/tallgrass demo
+
+test: lint ## Lint, run all tests, report conformance
+	@$(call say,"Tests ($(WORKERS) workers)")
+	@status=0; \
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --conformance-results=$(RESULTS) $(PYTEST_ARGS) || status=$$?; \
+	$(call say,"Conformance"); \
+	$(BIN)/python -m tools.conformance --results $(RESULTS) || status=1; \
+	if [ $$status -eq 0 ]; then printf '\nAll checks passed.'; else printf '\nSome checks FAILED: see above.'; fi; \
+	printf ' Conformance results: %s\n' '$(RESULTS)'; \
+	exit $$status
+
+test-full: export TALLGRASS_TEST_FULL = 1
+test-full: test faults ## The same with full counts, then the planted faults (long)
+
+lint: $(READY) ## Check style, types and layering
+	@$(call say,"ruff check")
+	@$(BIN)/ruff check --quiet . && echo 'No findings.'
+	@$(call say,"ruff format --check")
+	@$(BIN)/ruff format --check .
+	@$(call say,"mypy --strict")
+	@$(BIN)/mypy $(TYPED)
+	@$(call say,"import-linter")
+	@$(BIN)/lint-imports
+
+conformance: $(READY) ## Run only the tests that show a requirement, then report
+	@$(call say,"Tests that carry a conformance id ($(WORKERS) workers)")
+	@status=0; \
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m conformance --conformance-results=$(RESULTS) $(PYTEST_ARGS) || status=$$?; \
+	$(call say,"Conformance"); \
+	$(BIN)/python -m tools.conformance --results $(RESULTS) || status=1; \
+	exit $$status
+
+faults: $(READY) ## Plant each fault of tests/faults.toml and see that its test finds it
+	@$(call say,"Planted faults")
+	@$(BIN)/python -m tools.faults --jobs $(WORKERS)
+
+bench: $(READY) ## Measure speed as ratios; writes bench/report.json
+	@$(call say,"Benchmarks")
+	@$(BIN)/python -m bench
+
+# --- set-up: again only when the pins or the package's metadata change ---------------------------
+
+$(READY): pyproject.toml constraints.txt
+	@$(call say,"Setting up $(VENV) (once; about a minute)")
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo 'Tallgrass needs Python 3.11 or newer. Name one with: make PYTHON=python3.12 ...' >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 || { \
+	  $(PYTHON) -m venv --clear --without-pip $(VENV) && \
+	  $(PYTHON) -m pip --quiet --python $(BIN)/python install pip; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[postgres,dev]'
+	@touch $@

@@ -1,0 +1,97 @@
+"""The only wiring: concrete databases, clock, ids and randomness become one set of stores."""
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import tallgrass
+from tallgrass.clock import Clock, system_clock
+from tallgrass.config import Config
+from tallgrass.errors import DatabaseUnusable
+from tallgrass.storage.audit_store import AuditStore
+from tallgrass.storage.governance_store import PoisonStore, SwitchStore
+from tallgrass.storage.interventions import Interventions
+from tallgrass.storage.leases import Leases
+from tallgrass.storage.ledger import Ledger
+from tallgrass.storage.ledger_reader import LedgerReader
+from tallgrass.storage.sqlite import SqliteDatabase
+from tallgrass.storage.transaction_runner import TransactionRunner
+from tallgrass.storage.unit_of_work import Database
+
+_SQLITE = "sqlite:///"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stores:
+    """Everything that keeps state, over one database connection."""
+
+    database: Database
+    runner: TransactionRunner
+    ledger: Ledger
+    leases: Leases
+    interventions: Interventions
+    reader: LedgerReader
+    audit: AuditStore
+    switches: SwitchStore
+    poison: PoisonStore
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.database.close()
+
+
+def open_database(
+    config: Config, *, clock: Clock = system_clock, read_only: bool = False
+) -> Database:
+    """Return the configured database; it is connected to when it is first used."""
+    url = config.text("database.url")
+    if url.startswith(_SQLITE):
+        return SqliteDatabase(
+            Path(url.removeprefix(_SQLITE)),
+            clock=clock,
+            read_only=read_only,
+            lock_timeout_s=config.number("database.lock_timeout_s"),
+        )
+    try:
+        from tallgrass.storage.postgres import PostgresDatabase  # noqa: PLC0415 - optional extra
+    except ModuleNotFoundError as exc:
+        message = "the PostgreSQL driver is not installed"
+        raise DatabaseUnusable(message, code="driver_missing") from exc
+    return PostgresDatabase(url)
+
+
+def open_stores(
+    config: Config,
+    *,
+    clock: Clock = system_clock,
+    ids: Callable[[], uuid.UUID] = uuid.uuid4,
+    draw: Callable[[], float] = random.random,
+    sleep: Callable[[float], None] = time.sleep,
+    read_only: bool = False,
+) -> Stores:
+    """Wire all stores to the configured database."""
+    database = open_database(config, clock=clock, read_only=read_only)
+    runner = TransactionRunner(database, random=draw, sleep=sleep)
+    leases = Leases(runner, ids=ids)
+    return Stores(
+        database=database,
+        runner=runner,
+        ledger=Ledger(
+            runner,
+            leases,
+            config.rules,
+            ids=ids,
+            random=draw,
+            code_version=tallgrass.__version__,
+            config_version=config.config_version,
+        ),
+        leases=leases,
+        interventions=Interventions(runner, config.rules),
+        reader=LedgerReader(database),
+        audit=AuditStore(runner),
+        switches=SwitchStore(runner),
+        poison=PoisonStore(runner),
+    )

@@ -1,0 +1,59 @@
+"""What time it is, and how an instant is written.
+
+The package speaks of instants as aware ``datetime`` in UTC and writes them as RFC 3339 with
+microseconds and ``Z``: fixed width, so that text order is time order.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from tallgrass.errors import InvalidInput
+
+#: A clock is any callable that returns the current instant as an aware UTC datetime.
+Clock = Callable[[], datetime]
+
+#: Length of every instant that this package writes: ``2026-11-15T21:05:00.000000Z``.
+INSTANT_WIDTH = 27
+
+_RFC3339 = re.compile(
+    r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:[.]\d+)?(?:[Zz]|[+-]\d{2}:\d{2})", re.ASCII
+)
+
+
+def system_clock() -> datetime:
+    """Return the machine's current instant."""
+    return datetime.now(UTC)
+
+
+def format_instant(instant: datetime) -> str:
+    """Write an aware datetime in the one fixed-width UTC form; a naive one is refused."""
+    if instant.tzinfo is not UTC:
+        instant = to_utc(instant)
+    text = instant.isoformat(timespec="microseconds")
+    return text[:26] + "Z"
+
+
+def parse_instant(text: str) -> datetime:
+    """Read an RFC 3339 instant; a naive, malformed or impossible one is refused.
+
+    Digits beyond microseconds are cut off. A leap second counts as the second before it.
+    """
+    if not isinstance(text, str) or not _RFC3339.fullmatch(text):
+        message = f"not an RFC 3339 instant with a time zone: {text!r}"
+        raise InvalidInput(message, code="invalid_time")
+    if text[17:19] == "60":
+        text = text[:17] + "59" + text[19:]
+    try:
+        return datetime.fromisoformat(text.upper()).astimezone(UTC)
+    except (ValueError, OverflowError) as exc:
+        message = f"no such instant: {text!r} ({exc})"
+        raise InvalidInput(message, code="invalid_time") from exc
+
+
+def to_utc(instant: datetime) -> datetime:
+    """Return the same instant in UTC; a naive datetime is refused, never guessed."""
+    if instant.utcoffset() is None:
+        message = f"a time without a zone: {instant.isoformat()}; say which zone it is in"
+        raise InvalidInput(message, code="invalid_time")
+    return instant.astimezone(UTC)

@@ -1,0 +1,71 @@
+"""The closed registry of codes: what each means and what to do about it.
+
+A unit's ``last_error_code``, an error that a command prints and a reason in the journal all come
+from here; anything else is refused. ``tallgrass explain CODE`` prints an entry. The texts are kept
+in ``error_codes.toml`` beside this module, so that they read as documentation.
+"""
+
+import tomllib
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+
+
+class CodeScope(StrEnum):
+    """Where a code may stand."""
+
+    UNIT = "unit"  # in a record's last_error_code
+    COMMAND = "command"  # in the answer of a command or call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorCode:
+    """One entry of the registry."""
+
+    code: str
+    scope: CodeScope
+    #: Whether a unit that failed with it is tried again by itself.
+    retried: bool
+    meaning: str
+    remedy: str
+
+
+@cache
+def registry() -> dict[str, ErrorCode]:
+    """Return all codes by name."""
+    source = files("tallgrass").joinpath("error_codes.toml").read_text(encoding="utf-8")
+    entries: dict[str, ErrorCode] = {}
+    for scope, table in tomllib.loads(source).items():
+        for code, entry in table.items():
+            entries[code] = ErrorCode(
+                code=code,
+                scope=CodeScope(scope),
+                retried=entry.get("retried", False),
+                meaning=entry["meaning"],
+                remedy=entry["remedy"],
+            )
+    return entries
+
+
+def lookup(code: str) -> ErrorCode:
+    """Return a code's entry; an unregistered one raises KeyError with the nearest name."""
+    try:
+        return registry()[code]
+    except KeyError:
+        message = f"unknown code {code!r}{nearest(code)}"
+        raise KeyError(message) from None
+
+
+def is_unit_code(code: str) -> bool:
+    """Tell whether a unit may carry the code as its last error."""
+    entry = registry().get(code)
+    return entry is not None and entry.scope is CodeScope.UNIT
+
+
+def nearest(name: str) -> str:
+    """Return `` (did you mean …?)`` for a mistyped code, or nothing."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake, keeps start-up light
+
+    close = get_close_matches(name, registry(), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

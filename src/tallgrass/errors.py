@@ -1,0 +1,149 @@
+"""Every error that Tallgrass raises on purpose.
+
+    TallgrassError
+    ├── TransientError              the same call may succeed later
+    │   ├── DatabaseUnreachable     no server, no file, connection lost
+    │   ├── DatabaseLocked          another process holds the writer's lock
+    │   ├── DatabaseFull            no room left for the database
+    │   ├── TransactionConflict     deadlock or serialization failure
+    │   └── CommitUnknown           the connection broke during COMMIT
+    └── PermanentError              the same call will fail again
+        ├── InvalidInput            a value that the contract does not allow
+        │   └── ConfigError         the same, in configuration
+        ├── UnknownRecord           no such unit in the ledger
+        ├── DatabaseUnusable        wrong place, wrong rights, wrong schema
+        ├── DataRefused             the database refused a row
+        └── Refused                 a guard said no
+            ├── IllegalTransition   not one of the seven edges
+            ├── VersionConflict     the record moved meanwhile
+            ├── WorkerFenced        the lease was lost; nothing may be written
+            └── AuditBroken         the audit chain does not hold
+
+Each carries a ``code`` of the closed registry in ``error_codes.py``; drivers' errors are translated
+in ``storage/`` alone.
+"""
+
+from typing import ClassVar
+
+from tallgrass.error_codes import ErrorCode, lookup
+
+
+class TallgrassError(Exception):
+    """Base of all errors; `code` is stable and documented, the text is for people."""
+
+    default_code: ClassVar[str] = "internal_error"
+    #: What the CLI returns: 1 error, 2 bad arguments, 3 refused by a guard, 4 backend unreachable.
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.about: ErrorCode = lookup(code or self.default_code)
+
+    @property
+    def code(self) -> str:
+        """The machine-readable name of what went wrong."""
+        return self.about.code
+
+
+class TransientError(TallgrassError):
+    """The same call may succeed later; nothing of it was written."""
+
+
+class DatabaseUnreachable(TransientError):
+    """There is no database to talk to, or the connection was lost before COMMIT."""
+
+    default_code = "database_unreachable"
+    exit_code = 4
+
+
+class DatabaseLocked(TransientError):
+    """The writer's lock was not to be had in time."""
+
+    default_code = "database_locked"
+    exit_code = 4
+
+
+class DatabaseFull(TransientError):
+    """The disk, or the database's quota, is full."""
+
+    default_code = "database_full"
+
+
+class TransactionConflict(TransientError):
+    """The database chose this transaction to give way: run the whole batch again."""
+
+    default_code = "transaction_conflict"
+
+
+class CommitUnknown(TransientError):
+    """The connection broke during COMMIT: only the database knows whether the batch is in it."""
+
+    default_code = "commit_unknown"
+    exit_code = 4
+
+
+class PermanentError(TallgrassError):
+    """The same call will fail again until something is changed."""
+
+
+class InvalidInput(PermanentError):
+    """A value that the contract does not allow; nothing was written."""
+
+    default_code = "invalid_input"
+    exit_code = 2
+
+
+class ConfigError(InvalidInput):
+    """Configuration that cannot be used; says the key, the place and the fix."""
+
+    default_code = "config_invalid"
+
+
+class UnknownRecord(PermanentError):
+    """The ledger has no such unit."""
+
+    default_code = "record_unknown"
+
+
+class DatabaseUnusable(PermanentError):
+    """The database is there but must not or cannot be used as it is."""
+
+    default_code = "database_unusable"
+
+
+class DataRefused(PermanentError):
+    """A constraint or trigger of the database refused a row; the batch was rolled back."""
+
+    default_code = "data_refused"
+
+
+class Refused(PermanentError):
+    """A guard said no; state is as it was."""
+
+    default_code = "refused"
+    exit_code = 3
+
+
+class IllegalTransition(Refused):
+    """The wanted change of status is not one of the seven legal edges."""
+
+    default_code = "illegal_transition"
+
+
+class VersionConflict(Refused):
+    """The record was changed by somebody else since it was read."""
+
+    default_code = "version_conflict"
+
+
+class WorkerFenced(Refused):
+    """This worker lost its lease; it must stop and may write nothing more."""
+
+    default_code = "worker_fenced"
+
+
+class AuditBroken(Refused):
+    """The audit log was edited, cut or reordered."""
+
+    default_code = "audit_broken"
+    exit_code = 1

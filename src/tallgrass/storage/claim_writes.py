@@ -1,0 +1,268 @@
+"""The writes of one claim transaction: collected while units are decided, then run edge by edge."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tallgrass.canonical_json import canonical_text
+from tallgrass.clock import format_instant
+from tallgrass.errors import TransactionConflict, VersionConflict
+from tallgrass.governance.audit import AuditEntry
+from tallgrass.ledger.claim import Claim, WorkerLease
+from tallgrass.ledger.receipt import Decision, Known
+from tallgrass.ledger.unit import IngestUnit
+from tallgrass.ledger.vocabulary import Intent, Status
+from tallgrass.storage.audit_store import write_audit
+from tallgrass.storage.rows import next_object_text
+from tallgrass.storage.unit_of_work import Row, Transaction
+
+_Rows = list[tuple[object, ...]]
+
+
+@dataclass(slots=True)
+class ClaimWrites:
+    """Rows for each statement, in the order in which a unit may pass through them."""
+
+    worker: WorkerLease
+    claim_id: str
+    now: datetime
+    inserts: _Rows = field(default_factory=list)
+    resets: _Rows = field(default_factory=list)
+    quarantines: _Rows = field(default_factory=list)
+    parks: _Rows = field(default_factory=list)
+    given_up: _Rows = field(default_factory=list)
+    transitions: _Rows = field(default_factory=list)
+    claims: _Rows = field(default_factory=list)
+    attempts: _Rows = field(default_factory=list)
+    audit: list[AuditEntry] = field(default_factory=list)
+
+    def insert(self, unit: IngestUnit, *, parked: bool) -> None:
+        """Record a unit that nobody has seen before; a parked one is due at once."""
+        self.inserts.append(
+            (
+                unit.wal_id,
+                unit.dataset,
+                unit.object_uri,
+                unit.provider,
+                unit.queue,
+                format_instant(unit.event.event_time),
+                format_instant(unit.time_range_start),
+                format_instant(unit.time_range_end),
+                None if unit.extensions is None else canonical_text(unit.extensions),
+                format_instant(self.now) if parked else None,
+                next_object_text(unit) if parked else None,
+            )
+        )
+
+    def claim_new(self, unit: IngestUnit) -> Claim:
+        """Claim a unit that this transaction inserts."""
+        return self._open_attempt(
+            unit, Intent.INGEST, Status.PENDING, version=1, attempts=0, budget_from=0
+        )
+
+    def claim_known(self, unit: IngestUnit, known: Known, decision: Decision) -> Claim:
+        """Claim a recorded unit; a failed one goes through pending first."""
+        budget_from = known.attempts if decision.resets_budget else known.budget_from
+        version, status = known.version, known.status
+        if status is Status.FAILED:
+            self._reset(known, "retry", known.last_error_code or "retry", budget_from, None)
+            version, status = version + 1, Status.PENDING
+        return self._open_attempt(
+            unit,
+            decision.intent,
+            status,
+            version=version,
+            attempts=known.attempts,
+            budget_from=budget_from,
+        )
+
+    def park(self, unit: IngestUnit, known: Known, decision: Decision, row: Row) -> None:
+        """Make a recorded unit due, for the time after the switch; adopt a newer object."""
+        next_object = next_object_text(unit) if decision.adopts_object else row["next_object"]
+        budget_from = known.attempts if decision.resets_budget else known.budget_from
+        if known.status is Status.FAILED:
+            self._reset(known, "park", "kill_switch", budget_from, next_object)
+            return
+        if known.due_at is not None and not decision.adopts_object:
+            return
+        rerun = None if known.status is Status.PENDING else Intent.REINGEST.value
+        due_at = format_instant(known.due_at or self.now)
+        self.parks.append(
+            (
+                known.wal_id,
+                known.version,
+                known.status.value,
+                due_at,
+                next_object,
+                budget_from,
+                rerun,
+            )
+        )
+
+    def record_newer(self, unit: IngestUnit, known: Known, row: Row) -> None:
+        """Keep the newer object of a quarantined unit, for its release."""
+        self.parks.append(
+            (
+                known.wal_id,
+                known.version,
+                known.status.value,
+                None,
+                next_object_text(unit),
+                row["budget_from"],
+                None,
+            )
+        )
+        self.note_held(unit, known, action="newer_object_of_quarantined")
+
+    def note_held(
+        self, unit: IngestUnit, known: Known, *, action: str = "message_for_quarantined"
+    ) -> None:
+        """Note in the audit log that a message for a quarantined unit was let go."""
+        self.audit.append(
+            AuditEntry(
+                actor=self.worker.worker_id,
+                action=action,
+                subject=known.wal_id,
+                reason=known.last_error_code or "quarantined",
+                detail={
+                    "object_uri": unit.object_uri,
+                    "sequencer": unit.object_ref.sequencer,
+                    "sqs_message_id": unit.event.sqs_message_id,
+                },
+            )
+        )
+
+    def hold_at_limit(self, known: Known) -> None:
+        """Quarantine a unit that has used all its attempts; a succeeded one just stays stale."""
+        if known.status is Status.SUCCEEDED:
+            self.given_up.append((known.wal_id, known.version))
+            return
+        self.quarantines.append(
+            (known.wal_id, known.version, known.status.value, "attempts_exhausted")
+        )
+        self._journal(known, "quarantine", Status.QUARANTINED, "attempts_exhausted")
+        self.audit.append(
+            AuditEntry(
+                actor=self.worker.worker_id,
+                action="quarantine",
+                subject=known.wal_id,
+                reason="attempts_exhausted",
+                detail={"attempts": known.attempts, "last_error_code": known.last_error_code},
+            )
+        )
+
+    def write(self, tx: Transaction, code_version: str, config_version: str) -> None:
+        """Run all statements; a row that moved meanwhile undoes the whole batch."""
+        who = {"ingest_run_id": self.worker.ingest_run_id, "worker_id": self.worker.worker_id}
+        if tx.write("insert_records", self.inserts, now=self.now, **who) != len(self.inserts):
+            # Another worker recorded one of them at the same moment: look again.
+            message = "a unit was recorded by another worker at the same moment"
+            raise TransactionConflict(message)
+        for name, rows in (
+            ("reset_records", self.resets),
+            ("quarantine_records", self.quarantines),
+            ("park_records", self.parks),
+            ("give_up_reruns", self.given_up),
+            ("insert_transitions", self.transitions),
+        ):
+            require_all(tx.write(name, rows, now=self.now), rows)
+        require_all(tx.write("claim_records", self.claims, now=self.now, **who), self.claims)
+        tx.write(
+            "insert_attempts",
+            self.attempts,
+            now=self.now,
+            claim_id=self.claim_id,
+            incarnation=self.worker.incarnation,
+            code_version=code_version,
+            config_version=config_version,
+            **who,
+        )
+        write_audit(tx, self.now, self.audit)
+
+    def _open_attempt(  # noqa: PLR0913 - one call site each, all named
+        self,
+        unit: IngestUnit,
+        intent: Intent,
+        status: Status,
+        *,
+        version: int,
+        attempts: int,
+        budget_from: int,
+    ) -> Claim:
+        rerun = status is Status.SUCCEEDED
+        event, object_ref = unit.event, unit.object_ref
+        self.claims.append(
+            (
+                unit.wal_id,
+                version,
+                status.value,
+                "succeeded" if rerun else "in_progress",
+                budget_from,
+                intent.value if rerun else None,
+            )
+        )
+        self.attempts.append(
+            (
+                unit.wal_id,
+                attempts + 1,
+                intent.value,
+                None,
+                unit.queue,
+                format_instant(event.event_time),
+                event.sns_message_id,
+                event.sqs_message_id,
+                object_ref.etag,
+                object_ref.size,
+                object_ref.sequencer,
+                object_ref.version_id,
+                status.value,
+                version + 1,
+            )
+        )
+        return Claim(
+            unit=unit,
+            attempt_no=attempts + 1,
+            version=version + 1,
+            intent=intent,
+            claimed_from=status,
+            budget_from=budget_from,
+            has_message=event.sqs_message_id is not None,
+        )
+
+    def _reset(
+        self, known: Known, kind: str, reason: str, budget_from: int, next_object: str | None
+    ) -> None:
+        self.resets.append(
+            (
+                known.wal_id,
+                known.version,
+                None,
+                format_instant(self.now),
+                budget_from,
+                next_object,
+                known.lease_expiries,
+            )
+        )
+        self._journal(known, kind, Status.PENDING, reason)
+
+    def _journal(self, known: Known, kind: str, target: Status, reason: str) -> None:
+        self.transitions.append(
+            (
+                known.wal_id,
+                kind,
+                known.status.value,
+                target.value,
+                known.version,
+                known.version + 1,
+                self.worker.worker_id,
+                reason,
+                None,
+                None,
+            )
+        )
+
+
+def require_all(changed: int, rows: _Rows) -> None:
+    """Refuse a batch of which a row is no longer as it was read; nothing of it stays."""
+    if changed != len(rows):
+        message = f"{len(rows) - changed} of {len(rows)} records were changed by somebody else"
+        raise VersionConflict(message)

@@ -1,0 +1,265 @@
+"""Closing a batch of claims: attempt rows first (the fence), then the records of the winners."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tallgrass.clock import format_instant
+from tallgrass.governance.audit import AuditEntry
+from tallgrass.ledger.budget import attempts_used
+from tallgrass.ledger.claim import Claim, WorkerLease
+from tallgrass.ledger.outcome import Outcome, Verdict, is_retried, judge
+from tallgrass.ledger.redaction import redact
+from tallgrass.ledger.rules import LedgerRules
+from tallgrass.ledger.vocabulary import Status
+from tallgrass.storage.audit_store import write_audit
+from tallgrass.storage.claim_writes import require_all
+from tallgrass.storage.unit_of_work import Transaction
+
+_Rows = list[tuple[object, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitResult:
+    """What became of each claim of a batch."""
+
+    #: By wal_id, of the claims that this worker still held.
+    verdicts: dict[str, Verdict]
+    #: Claims that were no longer this worker's; nothing of them was written.
+    lost: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Close:
+    """One claim with all that is decided about it before the transaction begins."""
+
+    claim: Claim
+    outcome: Outcome
+    verdict: Verdict
+    error_message: str | None
+    delay_s: float
+
+
+class Closing:
+    """A batch of outcomes, judged once; `write` may run again after a conflict."""
+
+    def __init__(
+        self,
+        outcomes: Sequence[tuple[Claim, Outcome]],
+        rules: LedgerRules,
+        random: Callable[[], float],
+        *,
+        commit_id: str,
+    ) -> None:
+        self._commit_id = commit_id
+        self._rules = rules
+        self._closes = sorted(
+            (self._judge(claim, outcome, random) for claim, outcome in outcomes),
+            key=lambda close: close.claim.unit.wal_id,
+        )
+
+    def write(self, tx: Transaction, worker: WorkerLease) -> CommitResult:
+        """Compare and set all outcomes; write records only for the attempts that were ours."""
+        closes = self._closes
+        tx.lock("lock_units", [close.claim.unit.wal_id for close in closes])
+        now = tx.now()
+        changed = tx.write(
+            "close_attempts",
+            [_attempt_row(close) for close in closes],
+            now=now,
+            commit_id=self._commit_id,
+            incarnation=worker.incarnation,
+        )
+        lost: tuple[str, ...] = ()
+        if changed != len(closes):
+            won = self._won(tx)
+            lost = tuple(c.claim.wal_id for c in closes if c.claim.wal_id not in won)
+            closes = [close for close in closes if close.claim.wal_id in won]
+        self._write_records(tx, worker, closes, now)
+        return CommitResult(
+            verdicts={close.claim.unit.wal_id: close.verdict for close in closes}, lost=lost
+        )
+
+    def landed(self, tx: Transaction, result: CommitResult) -> bool:
+        """Tell whether the transaction with this commit id is in the database."""
+        return not result.verdicts or bool(self._won(tx))
+
+    def _won(self, tx: Transaction) -> set[str]:
+        ids = [close.claim.wal_id for close in self._closes]
+        rows = tx.select("closed_by", commit_id=self._commit_id, rows=ids)
+        return {row["wal_id"] for row in rows}
+
+    def _judge(self, claim: Claim, outcome: Outcome, random: Callable[[], float]) -> _Close:
+        used = attempts_used(claim.attempt_no, claim.budget_from)
+        verdict = judge(outcome, claim.unit.dataset, used, self._rules)
+        delay_s = 0.0
+        if verdict is not Verdict.SUCCEEDED and outcome.error_code != "handed_back":
+            delay_s = self._rules.backoff.delay_s(used, random)
+        message = None if outcome.error_message is None else redact(outcome.error_message)
+        return _Close(claim, outcome, verdict, message, delay_s)
+
+    def _write_records(
+        self, tx: Transaction, worker: WorkerLease, closes: Sequence[_Close], now: datetime
+    ) -> None:
+        records: _Rows = []
+        reruns: _Rows = []
+        resets: _Rows = []
+        quarantines: _Rows = []
+        transitions: _Rows = []
+        audit: list[AuditEntry] = []
+        for close in closes:
+            if close.verdict is Verdict.SUCCEEDED:
+                records.append(_success_row(close))
+                continue
+            if close.claim.claimed_from is Status.SUCCEEDED:
+                reruns.append(self._failed_rerun_row(close, now))
+                continue
+            records.append(_failure_row(close, now))
+            if close.verdict is Verdict.RETRY:
+                resets.append(_reset_row(close, now))
+                kind = "hand_back" if close.outcome.error_code == "handed_back" else "not_yet"
+                transitions.append(_transition_row(close, worker, kind, Status.PENDING))
+            elif close.verdict is Verdict.QUARANTINED:
+                quarantines.append(
+                    (close.claim.wal_id, close.claim.version + 1, "failed", "attempts_exhausted")
+                )
+                transitions.append(_transition_row(close, worker, "quarantine", Status.QUARANTINED))
+                audit.append(_quarantine_entry(close, worker))
+        for name, rows in (
+            ("close_records", records),
+            ("fail_reruns", reruns),
+            ("reset_records", resets),
+            ("quarantine_records", quarantines),
+            ("insert_transitions", transitions),
+        ):
+            require_all(tx.write(name, rows, now=now), rows)
+        write_audit(tx, now, audit)
+
+    def _failed_rerun_row(self, close: _Close, now: datetime) -> tuple[object, ...]:
+        """A failed re-run is due again until its limit, or until a code that is not retried."""
+        due_at = None
+        if close.verdict is not Verdict.QUARANTINED and is_retried(close.outcome.error_code or ""):
+            due_at = _after(now, close.delay_s)
+        return (
+            close.claim.wal_id,
+            close.claim.version,
+            close.outcome.error_code,
+            close.error_message,
+            due_at,
+            due_at,
+            0,
+        )
+
+
+def _attempt_row(close: _Close) -> tuple[object, ...]:
+    claim, outcome = close.claim, close.outcome
+    return (
+        claim.unit.wal_id,
+        claim.attempt_no,
+        "applied" if close.verdict is Verdict.SUCCEEDED else "failed",
+        claim.version + 1,
+        outcome.error_code,
+        close.error_message,
+        outcome.integrity_status.value,
+        outcome.metadata_status.value,
+        outcome.stac_status.value,
+        outcome.provenance_status.value,
+        outcome.read_etag,
+        None if outcome.evidence is None else outcome.evidence.decode(),
+        outcome.item_sha256,
+        outcome.provenance_sha256,
+        outcome.prov_activity_id,
+        outcome.openlineage_run_id,
+    )
+
+
+def _success_row(close: _Close) -> tuple[object, ...]:
+    """Success clears the last error and starts a new budget."""
+    claim, outcome = close.claim, close.outcome
+    return (
+        claim.unit.wal_id,
+        claim.version,
+        "succeeded" if claim.claimed_from is Status.SUCCEEDED else "in_progress",
+        "succeeded",
+        None,
+        None,
+        *_operator_columns(outcome),
+        claim.attempt_no,
+        claim.attempt_no,
+        None,
+        None,
+    )
+
+
+def _failure_row(close: _Close, now: datetime) -> tuple[object, ...]:
+    """A failure with a message behind it waits for redelivery; without one the ledger retries."""
+    claim, outcome = close.claim, close.outcome
+    retry_after = _after(now, close.delay_s)
+    by_ledger = not claim.has_message and is_retried(outcome.error_code or "")
+    return (
+        claim.unit.wal_id,
+        claim.version,
+        "in_progress",
+        "failed",
+        outcome.error_code,
+        close.error_message,
+        *_operator_columns(outcome),
+        None,
+        claim.budget_from,
+        retry_after if by_ledger and close.verdict is Verdict.FAILED else None,
+        retry_after,
+    )
+
+
+def _operator_columns(outcome: Outcome) -> tuple[object, ...]:
+    return (
+        outcome.integrity_status.value,
+        outcome.metadata_status.value,
+        outcome.stac_status.value,
+        outcome.provenance_status.value,
+        outcome.stac_item_id,
+        outcome.stac_collection_id,
+        outcome.stac_item_href,
+    )
+
+
+def _reset_row(close: _Close, now: datetime) -> tuple[object, ...]:
+    claim = close.claim
+    due_at = _after(now, close.delay_s)
+    return (claim.wal_id, claim.version + 1, None, due_at, claim.budget_from, None, 0)
+
+
+def _transition_row(
+    close: _Close, worker: WorkerLease, kind: str, target: Status
+) -> tuple[object, ...]:
+    return (
+        close.claim.wal_id,
+        kind,
+        "failed",
+        target.value,
+        close.claim.version + 1,
+        close.claim.version + 2,
+        worker.worker_id,
+        _hold_reason(close) if target is Status.QUARANTINED else close.outcome.error_code,
+        None,
+        None,
+    )
+
+
+def _hold_reason(close: _Close) -> str:
+    hard = close.outcome.error_code == "governance_hard_fail"
+    return "governance_hard_fail" if hard else "attempts_exhausted"
+
+
+def _quarantine_entry(close: _Close, worker: WorkerLease) -> AuditEntry:
+    return AuditEntry(
+        actor=worker.worker_id,
+        action="quarantine",
+        subject=close.claim.wal_id,
+        reason=_hold_reason(close),
+        detail={"attempts": close.claim.attempt_no, "last_error_code": close.outcome.error_code},
+    )
+
+
+def _after(now: datetime, delay_s: float) -> str:
+    return format_instant(now + timedelta(seconds=delay_s))

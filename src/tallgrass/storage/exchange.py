@@ -1,0 +1,238 @@
+"""Ledger export and import: JSON Lines that carry records with their whole history.
+
+A header, then one line a row in order of wal_id, then a trailer with the number of lines and the
+SHA-256 of all before it. An import is checked whole before its first row is written, happens in one
+transaction, and leaves ids, versions and history as they were.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import BinaryIO
+from uuid import UUID
+
+import orjson
+
+from tallgrass.canonical_json import canonical_bytes
+from tallgrass.clock import format_instant
+from tallgrass.errors import InvalidInput, Refused
+from tallgrass.governance.audit import AuditEntry
+from tallgrass.ledger.record import WalAttempt, WalRecord, field_models
+from tallgrass.ledger.replay_reasons import CustomReason, require_reason
+from tallgrass.storage.audit_store import write_audit
+from tallgrass.storage.transaction_runner import TransactionRunner
+from tallgrass.storage.unit_of_work import Database, Row, Transaction
+
+FORMAT = "tallgrass-wal-export"
+FORMAT_VERSION = 1
+PAGE_SIZE = 500
+
+_TRANSITION_FIELDS = (
+    "wal_id", "occurred_at", "kind", "from_status", "to_status", "from_version", "to_version",
+    "actor", "reason", "replay_run_id", "approval_ref",
+)  # fmt: skip
+_ANNOTATION_FIELDS = ("wal_id", "attempt_no", "noted_at", "actor", "kind", "note")
+_RECORD_FIELDS = tuple(model.name for model in field_models(WalRecord))
+_ATTEMPT_FIELDS = tuple(model.name for model in field_models(WalAttempt))
+
+#: Kind of line → its fields, in the order of the import statement.
+_LINES = {
+    "record": _RECORD_FIELDS,
+    "attempt": _ATTEMPT_FIELDS,
+    "transition": _TRANSITION_FIELDS,
+    "annotation": _ANNOTATION_FIELDS,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import did."""
+
+    records: int
+    already_there: int
+
+
+def export_lines(database: Database) -> Iterator[bytes]:
+    """Yield the export line by line, page by page: no cursor stays open for long."""
+    digest = hashlib.sha256()
+    count = 0
+    for line in _body_lines(database):
+        digest.update(line)
+        count += 1
+        yield line
+    yield _line({"end": {"lines": count, "sha256": digest.hexdigest()}})
+
+
+def _body_lines(database: Database) -> Iterator[bytes]:
+    yield _line({"format": FORMAT, "version": FORMAT_VERSION})
+    after = "00000000-0000-0000-0000-000000000000"
+    while True:
+        with database.reading() as tx:
+            records = tx.select("export_page", after=after, size=PAGE_SIZE)
+            ids = [row["wal_id"] for row in records]
+            if not ids:
+                return
+            pages = [
+                ("record", records),
+                ("attempt", tx.select("export_attempts", rows=ids)),
+                ("transition", tx.select("export_transitions", rows=ids)),
+                ("annotation", tx.select("export_annotations", rows=ids)),
+            ]
+        for kind, rows in pages:
+            for row in rows:
+                yield _line({kind: {name: _plain(row[name]) for name in _LINES[kind]}})
+        after = ids[-1]
+
+
+def read_export(file: BinaryIO) -> str:
+    """Check a whole export; return its SHA-256. A cut, changed or foreign file is refused."""
+    digest = hashlib.sha256()
+    number = 0
+    for number, line in enumerate(file, start=1):
+        value = _parsed(line, number)
+        if number == 1:
+            if value.get("format") != FORMAT or value.get("version") != FORMAT_VERSION:
+                message = f"line 1: not a {FORMAT} of version {FORMAT_VERSION}"
+                raise InvalidInput(message, code="import_invalid")
+        elif "end" in value:
+            end = {"lines": number - 1, "sha256": digest.hexdigest()}
+            if value["end"] != end or file.read(1):
+                message = f"line {number}: the file was changed or cut since it was written"
+                raise InvalidInput(message, code="import_invalid")
+            return end["sha256"]  # type: ignore[return-value]
+        else:
+            _require_known_line(value, number)
+        digest.update(line)
+    message = f"the file ends after line {number} without its trailer: it was cut"
+    raise InvalidInput(message, code="import_invalid")
+
+
+def import_lines(
+    runner: TransactionRunner,
+    file: BinaryIO,
+    *,
+    actor: str,
+    source: str,
+    ids: Callable[[], UUID],
+    custom_reasons: dict[str, CustomReason],
+) -> Imported:
+    """Import a checked export in one transaction; records that are there already must be equal."""
+    sha256 = read_export(file)
+
+    def work(tx: Transaction) -> Imported:
+        file.seek(0)
+        now = tx.now()
+        import_id = str(ids())
+        tx.execute(
+            "open_import", import_id=import_id, actor=actor, source=source, sha256=sha256, now=now
+        )
+        result = _import(tx, _body(file), custom_reasons, now)
+        tx.execute("finish_import", import_id=import_id, now=now)
+        entry = AuditEntry(
+            actor=actor,
+            action="import",
+            subject=import_id,
+            reason=source,
+            detail={
+                "records": result.records,
+                "already_there": result.already_there,
+                "sha256": sha256,
+            },
+        )
+        write_audit(tx, now, [entry])
+        return result
+
+    return runner.run(work)
+
+
+def _import(
+    tx: Transaction,
+    lines: Iterator[tuple[str, dict[str, object]]],
+    custom_reasons: dict[str, CustomReason],
+    now: datetime,
+) -> Imported:
+    imported = there = 0
+    for page in _pages(lines):
+        records = page["record"]
+        ids = [row["wal_id"] for row in records]
+        existing = {row["wal_id"]: row for row in tx.select("export_records", rows=ids)}
+        for row in records:
+            _require_same(row, existing.get(str(row["wal_id"])))
+            reason = require_reason(row["replay_reason"], custom_reasons)  # type: ignore[arg-type]
+            row["replay_reason"] = reason
+            if custom := custom_reasons.get(reason):
+                values = [(custom.code, custom.description, custom.approval_ref)]
+                tx.write("insert_reasons", values, now=now)
+        for kind, rows in page.items():
+            fresh = [row for row in rows if row["wal_id"] not in existing]
+            tx.write(f"import_{kind}s", [[row[name] for name in _LINES[kind]] for row in fresh])
+        imported += len(ids) - len(existing)
+        there += len(existing)
+    return Imported(records=imported, already_there=there)
+
+
+def _pages(
+    lines: Iterator[tuple[str, dict[str, object]]],
+) -> Iterator[dict[str, list[dict[str, object]]]]:
+    """Gather lines into pages that begin with their records, as the export wrote them."""
+    page: dict[str, list[dict[str, object]]] = {kind: [] for kind in _LINES}
+    past_records = False
+    for kind, row in lines:
+        if kind == "record" and (past_records or len(page["record"]) >= PAGE_SIZE):
+            yield page
+            page, past_records = {name: [] for name in _LINES}, False
+        past_records = past_records or kind != "record"
+        page[kind].append(row)
+    if page["record"]:
+        yield page
+
+
+def _body(file: Iterable[bytes]) -> Iterator[tuple[str, dict[str, object]]]:
+    for number, line in enumerate(file, start=1):
+        value = _parsed(line, number)
+        if number > 1 and "end" not in value:
+            yield next(iter(value.items()))  # type: ignore[misc]
+
+
+def _require_same(row: dict[str, object], existing: Row | None) -> None:
+    if existing is None:
+        return
+    stored = {name: _plain(existing[name]) for name in _RECORD_FIELDS}
+    if stored != row:
+        differing = sorted(name for name in stored if stored[name] != row.get(name))
+        message = f"{row['wal_id']} is in the ledger with other {', '.join(differing)}"
+        raise Refused(message, code="import_conflict")
+
+
+def _require_known_line(value: dict[str, object], number: int) -> None:
+    kind, row = next(iter(value.items()), ("", None))
+    fields = _LINES.get(kind)
+    if len(value) != 1 or fields is None or not isinstance(row, dict) or set(row) != set(fields):
+        message = f"line {number}: not a record, attempt, transition or annotation of this version"
+        raise InvalidInput(message, code="import_invalid")
+
+
+def _parsed(line: bytes, number: int) -> dict[str, object]:
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError as exc:
+        message = f"line {number}: not JSON ({exc})"
+        raise InvalidInput(message, code="import_invalid") from exc
+    if not isinstance(value, dict):
+        message = f"line {number}: not an object"
+        raise InvalidInput(message, code="import_invalid")
+    return value
+
+
+def _line(value: dict[str, object]) -> bytes:
+    return canonical_bytes(value) + b"\n"
+
+
+def _plain(value: object) -> object:
+    """Write a column's value the same way from either database."""
+    if isinstance(value, datetime):
+        return format_instant(value)
+    if isinstance(value, bytes):
+        return value.decode()
+    return value

@@ -1,0 +1,202 @@
+"""What people and tools do to records by name: put back, quarantine, annotate.
+
+Every refusal is told to the caller with its error, and kept in the audit log.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tallgrass.clock import format_instant
+from tallgrass.errors import InvalidInput, Refused, TallgrassError, UnknownRecord, VersionConflict
+from tallgrass.governance.audit import AuditEntry
+from tallgrass.ledger.outcome import is_retried
+from tallgrass.ledger.receipt import Known, at_limit
+from tallgrass.ledger.replay_reasons import require_reason
+from tallgrass.ledger.rules import LedgerRules
+from tallgrass.ledger.transitions import require_legal
+from tallgrass.ledger.vocabulary import Status
+from tallgrass.storage.audit_store import write_audit
+from tallgrass.storage.claim_writes import require_all
+from tallgrass.storage.rows import known_from
+from tallgrass.storage.transaction_runner import TransactionRunner
+from tallgrass.storage.unit_of_work import Transaction
+
+#: A unit and the version at which somebody decided about it.
+Selected = tuple[str, int]
+
+_Check = Callable[[Known], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What became of a selection."""
+
+    done: tuple[str, ...]
+    refused: dict[str, TallgrassError]
+
+
+class Interventions:
+    """The verbs that move records on somebody's word."""
+
+    def __init__(self, runner: TransactionRunner, rules: LedgerRules) -> None:
+        self._runner = runner
+        self._rules = rules
+
+    def put_back(
+        self,
+        selection: Sequence[Selected],
+        *,
+        reason: str,
+        actor: str,
+        replay_run_id: str,
+        codes: Collection[str] | None = None,
+    ) -> Moved:
+        """Make failed units pending and due: a replay by tooling.
+
+        Needs: status failed, attempts below the limit, and a code that policy retries or that
+        `codes` lists. `attempts` does not change: only a claim counts.
+        """
+        if reason == "none":
+            message = "a replay needs a reason other than 'none'"
+            raise InvalidInput(message, code="unknown_replay_reason")
+        code = require_reason(reason, dict(self._rules.custom_reasons))
+        _require_actor(actor)
+
+        def check(known: Known) -> None:
+            require_legal(known.status, Status.PENDING, wal_id=known.wal_id)
+            if at_limit(known, self._rules):
+                message = f"{known.wal_id} has used all its attempts ({known.attempts})"
+                raise Refused(message, code="limit_reached")
+            error = known.last_error_code or ""
+            if error not in codes if codes is not None else not is_retried(error):
+                message = f"{known.wal_id} failed with {error}, which policy does not replay"
+                raise Refused(message, code="retry_not_allowed")
+
+        def write(tx: Transaction, units: Sequence[Known], now: datetime) -> None:
+            if custom := self._rules.custom_reasons.get(code):
+                tx.write(
+                    "insert_reasons",
+                    [(custom.code, custom.description, custom.approval_ref)],
+                    now=now,
+                )
+            due_at = format_instant(now)
+            rows = [
+                (k.wal_id, k.version, code, due_at, k.budget_from, None, k.lease_expiries)
+                for k in units
+            ]
+            require_all(tx.write("reset_records", rows, now=now), rows)
+
+        return self._move(
+            selection, check, write, "replay", Status.PENDING, actor, code, replay_run_id
+        )
+
+    def quarantine(self, selection: Sequence[Selected], *, reason: str, actor: str) -> Moved:
+        """Take pending or failed units out of the flow, on a person's word."""
+        _require_actor(actor)
+        if not reason.strip():
+            message = "a quarantine needs a reason"
+            raise InvalidInput(message)
+
+        def check(known: Known) -> None:
+            require_legal(known.status, Status.QUARANTINED, wal_id=known.wal_id)
+
+        def write(tx: Transaction, units: Sequence[Known], now: datetime) -> None:
+            rows = [(k.wal_id, k.version, k.status.value, "quarantined_by_operator") for k in units]
+            require_all(tx.write("quarantine_records", rows, now=now), rows)
+
+        return self._move(
+            selection, check, write, "quarantine", Status.QUARANTINED, actor, reason, None
+        )
+
+    def annotate(self, wal_id: str, attempt_no: int, *, actor: str, kind: str, note: str) -> None:
+        """Add a note to an attempt; the attempt itself stays as it is."""
+        _require_actor(actor)
+        rows = [(wal_id, attempt_no, actor, kind, note)]
+        self._runner.run(lambda tx: tx.write("insert_annotations", rows, now=tx.now()))
+
+    def _move(  # noqa: PLR0913 - the two verbs differ in exactly these
+        self,
+        selection: Sequence[Selected],
+        check: _Check,
+        write: Callable[[Transaction, Sequence[Known], datetime], None],
+        kind: str,
+        target: Status,
+        actor: str,
+        reason: str,
+        replay_run_id: str | None,
+    ) -> Moved:
+        versions = dict(selection)
+
+        def work(tx: Transaction) -> Moved:
+            wal_ids = sorted(versions)
+            tx.lock("lock_units", wal_ids)
+            found = {row["wal_id"]: known_from(row) for row in tx.select("units", rows=wal_ids)}
+            now = tx.now()
+            allowed, refused = _sort_out(versions, found, check)
+            write(tx, allowed, now)
+            journal = [
+                (
+                    known.wal_id,
+                    kind,
+                    known.status.value,
+                    target.value,
+                    known.version,
+                    known.version + 1,
+                    actor,
+                    reason,
+                    replay_run_id,
+                    None,
+                )
+                for known in allowed
+            ]
+            tx.write("insert_transitions", journal, now=now)
+            entries = [_done_entry(known, kind, actor, reason) for known in allowed]
+            entries += [_refusal_entry(i, e, kind, actor) for i, e in sorted(refused.items())]
+            write_audit(tx, now, entries)
+            return Moved(done=tuple(known.wal_id for known in allowed), refused=refused)
+
+        return self._runner.run(work)
+
+
+def _sort_out(
+    versions: dict[str, int], found: dict[str, Known], check: _Check
+) -> tuple[list[Known], dict[str, TallgrassError]]:
+    """Divide a selection into what may move and what is refused, each with its error."""
+    allowed, refused = [], {}
+    for wal_id in sorted(versions):
+        try:
+            known = found.get(wal_id)
+            if known is None:
+                message = f"the ledger has no unit {wal_id}"
+                raise UnknownRecord(message)  # noqa: TRY301 - sorted with the other refusals
+            check(known)
+            if known.version != versions[wal_id]:
+                message = f"{wal_id} is at version {known.version}, not {versions[wal_id]}"
+                raise VersionConflict(message)  # noqa: TRY301 - sorted with the other refusals
+            allowed.append(known)
+        except TallgrassError as error:
+            refused[wal_id] = error
+    return allowed, refused
+
+
+def _require_actor(actor: str) -> None:
+    if not actor.strip():
+        message = "who does it? an actor is needed"
+        raise InvalidInput(message)
+
+
+def _done_entry(known: Known, kind: str, actor: str, reason: str) -> AuditEntry:
+    return AuditEntry(
+        actor=actor,
+        action=kind,
+        subject=known.wal_id,
+        reason=reason,
+        detail={"from_status": known.status.value, "version": known.version},
+    )
+
+
+def _refusal_entry(wal_id: str, error: TallgrassError, kind: str, actor: str) -> AuditEntry:
+    return AuditEntry(
+        actor=actor, action=f"{kind}_refused", subject=wal_id, reason=error.code, detail={}
+    )

@@ -1,0 +1,225 @@
+"""Worker leases: one row a process. Who does not renew is fenced, and its units are freed."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from tallgrass.clock import format_instant
+from tallgrass.errors import WorkerFenced
+from tallgrass.governance.audit import AuditEntry
+from tallgrass.ledger.claim import WorkerLease
+from tallgrass.storage.audit_store import write_audit
+from tallgrass.storage.claim_writes import require_all
+from tallgrass.storage.transaction_runner import TransactionRunner
+from tallgrass.storage.unit_of_work import Row, Transaction
+
+#: Attempts freed in one transaction; a larger backlog takes several.
+RECOVERY_BATCH = 2000
+
+#: Who recovers: the sweep, not the worker that happens to run it.
+RECOVERER = "recovery"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What a recovery did."""
+
+    workers: int
+    units: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Release:
+    """Why open attempts are closed by somebody else than their outcome."""
+
+    error_code: str
+    message: str
+    kind: str
+    actor: str
+    #: Recovery proved that nothing is left of the attempt; a hand-back reported its own end.
+    rolled_back: bool
+
+
+class Leases:
+    """Registers, renews, stops and fences workers."""
+
+    def __init__(self, runner: TransactionRunner, *, ids: Callable[[], UUID]) -> None:
+        self._runner = runner
+        self._ids = ids
+
+    def register(self, worker_id: str, *, ingest_run_id: str, lease_s: float) -> WorkerLease:
+        """Give a process its own lease, whatever its logical name."""
+        worker = WorkerLease(
+            incarnation=str(self._ids()),
+            worker_id=worker_id,
+            ingest_run_id=ingest_run_id,
+            lease_s=lease_s,
+        )
+
+        def work(tx: Transaction) -> None:
+            now = tx.now()
+            tx.execute(
+                "insert_worker",
+                now=now,
+                incarnation=worker.incarnation,
+                worker_id=worker_id,
+                expires_at=now + timedelta(seconds=lease_s),
+            )
+
+        self._runner.run(work)
+        return worker
+
+    def renew(self, worker: WorkerLease) -> datetime:
+        """Extend the lease; return its new end. A fenced worker is told to stop."""
+
+        def work(tx: Transaction) -> datetime:
+            expires_at = tx.now() + timedelta(seconds=worker.lease_s)
+            if not tx.execute("renew_lease", incarnation=worker.incarnation, expires_at=expires_at):
+                message = f"worker {worker.worker_id} ({worker.incarnation}) lost its lease"
+                raise WorkerFenced(message)
+            return expires_at
+
+        return self._runner.run(work)
+
+    def stop(self, worker: WorkerLease) -> tuple[str, ...]:
+        """End a worker in good order: units that it still holds go back as due at once."""
+        release = _Release(
+            error_code="handed_back",
+            message="the worker was asked to stop",
+            kind="hand_back",
+            actor=worker.worker_id,
+            rolled_back=False,
+        )
+
+        def work(tx: Transaction) -> tuple[str, ...]:
+            now = tx.now()
+            if not tx.execute("stop_worker", now=now, incarnation=worker.incarnation):
+                message = f"worker {worker.worker_id} ({worker.incarnation}) lost its lease"
+                raise WorkerFenced(message)
+            held = tx.select("attempts_of_worker", incarnation=worker.incarnation)
+            return self._release(tx, now, [row["wal_id"] for row in held], release)
+
+        return self._runner.run(work)
+
+    def recover(self) -> Recovered:
+        """Fence every worker whose lease has ended and free what it held.
+
+        Fence and release are one transaction, judged by the database's clock: a worker that renewed
+        in time is left alone, one that comes back late finds its attempts closed.
+        """
+        release = _Release(
+            error_code="lease_expired",
+            message="the worker stopped renewing its lease",
+            kind="recovery",
+            actor=RECOVERER,
+            rolled_back=True,
+        )
+
+        def work(tx: Transaction) -> tuple[int, tuple[str, ...]]:
+            now = tx.now()
+            fenced = tx.execute("fence_expired", now=now)
+            abandoned = tx.select("abandoned_attempts", size=RECOVERY_BATCH)
+            units = self._release(tx, now, [row["wal_id"] for row in abandoned], release)
+            if units:
+                write_audit(tx, now, [_recovery_entry(fenced, units)])
+            return fenced, units
+
+        workers, units = 0, ()
+        while True:
+            fenced, freed = self._runner.run(work)
+            workers, units = workers + fenced, units + freed
+            if len(freed) < RECOVERY_BATCH:
+                return Recovered(workers=workers, units=units)
+
+    def _release(
+        self, tx: Transaction, now: datetime, wal_ids: list[str], release: _Release
+    ) -> tuple[str, ...]:
+        """Close open attempts and make their units due: in_progress → failed → pending."""
+        if not wal_ids:
+            return ()
+        tx.lock("lock_units", wal_ids)
+        # Read after the lock: what another process closed meanwhile is no longer open.
+        rows = tx.select("open_attempts", rows=wal_ids)
+        self._close_attempts(tx, now, rows, release)
+        due_at = format_instant(now)
+        expired = 1 if release.rolled_back else 0
+        first_runs = [row for row in rows if row["status"] == "in_progress"]
+        records = [
+            (row["wal_id"], row["version"], release.error_code, release.message)
+            for row in first_runs
+        ]
+        require_all(tx.write("abandon_records", records, now=now), records)
+        resets = [
+            (
+                row["wal_id"],
+                row["version"] + 1,
+                None,
+                due_at,
+                row["budget_from"],
+                None,
+                row["lease_expiries"] + expired,
+            )
+            for row in first_runs
+        ]
+        require_all(tx.write("reset_records", resets, now=now), resets)
+        transitions = [
+            (
+                row["wal_id"],
+                release.kind,
+                "failed",
+                "pending",
+                row["version"] + 1,
+                row["version"] + 2,
+                release.actor,
+                release.error_code,
+                None,
+                None,
+            )
+            for row in first_runs
+        ]
+        tx.write("insert_transitions", transitions, now=now)
+        reruns = [
+            (
+                row["wal_id"],
+                row["version"],
+                release.error_code,
+                release.message,
+                due_at,
+                due_at,
+                row["lease_expiries"] + expired,
+            )
+            for row in rows
+            if row["status"] == "succeeded"
+        ]
+        require_all(tx.write("fail_reruns", reruns, now=now), reruns)
+        return tuple(row["wal_id"] for row in rows)
+
+    def _close_attempts(
+        self, tx: Transaction, now: datetime, rows: Sequence[Row], release: _Release
+    ) -> None:
+        closes = [
+            (
+                row["wal_id"],
+                row["attempt_no"],
+                row["version"] + 1,
+                release.error_code,
+                release.message,
+            )
+            for row in rows
+        ]
+        commit_id = str(self._ids())
+        require_all(tx.write("abandon_attempts", closes, now=now, commit_id=commit_id), closes)
+        if release.rolled_back:
+            numbers = [(row["wal_id"], row["attempt_no"]) for row in rows]
+            require_all(tx.write("roll_back_attempts", numbers), numbers)
+
+
+def _recovery_entry(fenced: int, units: tuple[str, ...]) -> AuditEntry:
+    return AuditEntry(
+        actor=RECOVERER,
+        action="recover_units",
+        subject=f"{len(units)} units",
+        reason="lease_expired",
+        detail={"workers_fenced": fenced, "first": units[0], "last": units[-1]},
+    )

@@ -1,0 +1,254 @@
+"""The ledger's three verbs: record and claim, claim what is due, commit.
+
+Each is one transaction, whatever the size of the batch: facts are read under lock, decided by the
+pure rules of ``tallgrass.ledger``, and written by a constant number of statements, each of which
+compares what was read.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
+
+from tallgrass.errors import WorkerFenced
+from tallgrass.governance.switches import SwitchedOff, SwitchScope
+from tallgrass.ledger.budget import company_limit
+from tallgrass.ledger.claim import Claim, Receipt, WorkerLease
+from tallgrass.ledger.object_order import ObjectOrder, compare_objects
+from tallgrass.ledger.outcome import Outcome
+from tallgrass.ledger.receipt import (
+    NEW_UNIT,
+    NEW_UNIT_PARKED,
+    Action,
+    Decision,
+    decide_due,
+    decide_receipt,
+)
+from tallgrass.ledger.rules import LedgerRules
+from tallgrass.ledger.unit import IngestUnit
+from tallgrass.storage.claim_writes import ClaimWrites
+from tallgrass.storage.closing import Closing, CommitResult
+from tallgrass.storage.leases import Leases
+from tallgrass.storage.rows import due_unit_from, known_from, known_object
+from tallgrass.storage.transaction_runner import TransactionRunner
+from tallgrass.storage.unit_of_work import Row, Transaction
+
+_IGNORED = Decision(action=Action.IGNORE_OLDER)
+_LOOK_AGAIN = Decision(action=Action.WAIT, wait_s=1.0)
+
+
+class Ledger:
+    """The write-ahead ledger in a database."""
+
+    def __init__(  # noqa: PLR0913 - everything is injected
+        self,
+        runner: TransactionRunner,
+        leases: Leases,
+        rules: LedgerRules,
+        *,
+        ids: Callable[[], UUID],
+        random: Callable[[], float],
+        code_version: str,
+        config_version: str,
+    ) -> None:
+        self._runner = runner
+        self._leases = leases
+        self._rules = rules
+        self._ids = ids
+        self._random = random
+        self._code_version = code_version
+        self._config_version = config_version
+
+    def record_and_claim(
+        self, worker: WorkerLease, units: Sequence[IngestUnit]
+    ) -> Sequence[Receipt]:
+        """Record announced units and claim those that may be worked on now.
+
+        Return one receipt for each unit, in the order given. A unit that is announced twice in one
+        batch is taken once, with its newest object; both receipts then carry the same claim.
+        """
+        for unit in units:
+            if unit.extensions:
+                self._rules.require_extensions(unit.dataset, unit.extensions)
+        receipts = self._receive(worker, units)
+        lost = [i for i, receipt in enumerate(receipts) if _is_lost(receipt)]
+        if lost:
+            self._leases.recover()
+            again = self._receive(worker, [units[i] for i in lost])
+            for i, receipt in zip(lost, again, strict=True):
+                receipts[i] = (
+                    replace(receipt, decision=_LOOK_AGAIN) if _is_lost(receipt) else receipt
+                )
+        return receipts
+
+    def claim_due(self, worker: WorkerLease, limit: int) -> Sequence[Claim]:
+        """Claim units whose time has come: parked, recovered, to be retried or run again.
+
+        Units that lost their worker before are claimed in small company, then alone.
+        """
+        claim_id = str(self._ids())
+        return self._runner.run(
+            lambda tx: self._claim_due(tx, worker, limit, claim_id),
+            lambda tx, claims: bool(_claimed(tx, claim_id, claims)),
+        )
+
+    def commit(
+        self, worker: WorkerLease, outcomes: Sequence[tuple[Claim, Outcome]]
+    ) -> CommitResult:
+        """Close claims with their outcomes: all that this worker still holds, or nothing.
+
+        A worker that was fenced is refused. A claim that it no longer holds is reported as lost.
+        """
+        closing = Closing(outcomes, self._rules, self._random, commit_id=str(self._ids()))
+
+        def work(tx: Transaction) -> CommitResult:
+            require_unfenced(tx, worker)
+            return closing.write(tx, worker)
+
+        return self._runner.run(work, closing.landed)
+
+    def _receive(self, worker: WorkerLease, units: Sequence[IngestUnit]) -> list[Receipt]:
+        """Handle each object once, with its newest announcement."""
+        newest = newest_by_object(units)
+        claim_id = str(self._ids())
+        by_object = self._runner.run(
+            lambda tx: self._record_and_claim(tx, worker, newest, claim_id),
+            lambda tx, receipts: bool(
+                _claimed(tx, claim_id, [r.claim for r in receipts.values() if r.claim])
+            ),
+        )
+        return [_receipt_of(unit, newest, by_object) for unit in units]
+
+    def _record_and_claim(
+        self,
+        tx: Transaction,
+        worker: WorkerLease,
+        newest: dict[str, IngestUnit],
+        claim_id: str,
+    ) -> dict[str, Receipt]:
+        require_unfenced(tx, worker)
+        off = SwitchedOff(
+            row["dataset"] for row in tx.select("switched_off", scope=SwitchScope.INGEST.value)
+        )
+        objects = list(newest)
+        tx.lock("lock_objects", objects)
+        known = {row["object_uri"]: row for row in tx.select("known_objects", rows=objects)}
+        now = tx.now()
+        writes = ClaimWrites(worker, claim_id, now)
+        receipts: dict[str, Receipt] = {}
+        # In id order: rows are locked and inserted the same way round by every worker.
+        for unit in sorted(newest.values(), key=lambda unit: unit.wal_id):
+            row = known.get(unit.object_uri)
+            if row is not None:
+                receipts[unit.object_uri] = self._receive_known(unit, row, now, off, writes)
+                continue
+            parked = off.stops(unit.dataset)
+            writes.insert(unit, parked=parked)
+            receipts[unit.object_uri] = Receipt(
+                unit=unit,
+                decision=NEW_UNIT_PARKED if parked else NEW_UNIT,
+                claim=None if parked else writes.claim_new(unit),
+            )
+        writes.write(tx, self._code_version, self._config_version)
+        return receipts
+
+    def _receive_known(
+        self, unit: IngestUnit, row: Row, now: datetime, off: SwitchedOff, writes: ClaimWrites
+    ) -> Receipt:
+        known = known_from(row)
+        if unit.wal_id != known.wal_id:
+            # Recorded under an older grammar: an object keeps its record and id.
+            unit = replace(unit, wal_id=known.wal_id)
+        order = compare_objects(unit.object_ref, known_object(row))
+        decision = decide_receipt(
+            known, order, now=now, switched_off=off.stops(known.dataset), rules=self._rules
+        )
+        claim = None
+        match decision.action:
+            case Action.CLAIM:
+                claim = writes.claim_known(unit, known, decision)
+            case Action.PARK:
+                writes.park(unit, known, decision, row)
+            case Action.QUARANTINE:
+                writes.hold_at_limit(known)
+            case Action.RECORD_NEWER:
+                writes.record_newer(unit, known, row)
+            case Action.HELD:
+                writes.note_held(unit, known)
+        return Receipt(unit=unit, decision=decision, claim=claim)
+
+    def _claim_due(
+        self, tx: Transaction, worker: WorkerLease, limit: int, claim_id: str
+    ) -> list[Claim]:
+        require_unfenced(tx, worker)
+        off = SwitchedOff(
+            row["dataset"] for row in tx.select("switched_off", scope=SwitchScope.INGEST.value)
+        )
+        if off.everything:
+            return []
+        now = tx.now()
+        first = tx.select("due_company", now=now, rows=off.datasets)
+        if not first:
+            return []
+        company = first[0]["company"]
+        found = tx.select(
+            "due_ids",
+            now=now,
+            company=company,
+            size=company_limit(company, limit),
+            rows=off.datasets,
+        )
+        writes = ClaimWrites(worker, claim_id, now)
+        claims = []
+        for row in tx.select("due_units", rows=[row["wal_id"] for row in found]):
+            known = known_from(row)
+            decision = decide_due(known, self._rules)
+            if decision.action is Action.CLAIM:
+                claims.append(writes.claim_known(due_unit_from(row), known, decision))
+            else:
+                writes.hold_at_limit(known)
+        writes.write(tx, self._code_version, self._config_version)
+        return claims
+
+
+def newest_by_object(units: Sequence[IngestUnit]) -> dict[str, IngestUnit]:
+    """Return one unit an object: of several announcements the newest, or the last of equals."""
+    newest: dict[str, IngestUnit] = {}
+    for unit in units:
+        earlier = newest.get(unit.object_uri)
+        if (
+            earlier is None
+            or compare_objects(unit.object_ref, earlier.object_ref) is not ObjectOrder.OLDER
+        ):
+            newest[unit.object_uri] = unit
+    return newest
+
+
+def require_unfenced(tx: Transaction, worker: WorkerLease) -> None:
+    """Refuse a worker that lost its lease; hold the fence off until this transaction ends."""
+    rows = tx.select("hold_worker", incarnation=worker.incarnation)
+    if not rows or rows[0]["fenced_at"] is not None or rows[0]["stopped_at"] is not None:
+        message = f"worker {worker.worker_id} ({worker.incarnation}) lost its lease"
+        raise WorkerFenced(message)
+
+
+def _receipt_of(
+    unit: IngestUnit, newest: dict[str, IngestUnit], by_object: dict[str, Receipt]
+) -> Receipt:
+    """Return a unit's own receipt; an older announcement than its neighbour's is ignored."""
+    receipt, taken = by_object[unit.object_uri], newest[unit.object_uri]
+    if (
+        unit is not taken
+        and compare_objects(unit.object_ref, taken.object_ref) is ObjectOrder.OLDER
+    ):
+        return Receipt(unit=unit, decision=_IGNORED)
+    return receipt
+
+
+def _is_lost(receipt: Receipt) -> bool:
+    return receipt.decision.action is Action.RECOVER
+
+
+def _claimed(tx: Transaction, claim_id: str, claims: Sequence[Claim]) -> Sequence[Row]:
+    """Ask whether a claim transaction is in the database."""
+    return tx.select("claimed_by", claim_id=claim_id, rows=[claim.wal_id for claim in claims[:1]])

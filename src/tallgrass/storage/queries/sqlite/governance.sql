@@ -1,0 +1,59 @@
+-- Switches, audit log, poison messages.
+
+-- name: upsert_switch(now, scope, dataset, is_on, actor, reason)
+INSERT INTO kill_switches (scope, dataset, is_on, actor, reason, changed_at)
+VALUES (:scope, :dataset, :is_on, :actor, :reason, :now)
+ON CONFLICT (scope, dataset) DO UPDATE SET is_on = excluded.is_on, actor = excluded.actor,
+  reason = excluded.reason, changed_at = excluded.changed_at;
+
+-- name: list_switches()
+SELECT scope, dataset, is_on, actor, reason, changed_at FROM kill_switches ORDER BY scope, dataset;
+
+-- name: insert_audit(now; actor, action, subject, reason, approval_ref, detail)
+INSERT INTO audit_log (occurred_at, actor, action, subject, reason, approval_ref, detail)
+VALUES (:now, :actor, :action, :subject, :reason, :approval_ref, :detail);
+
+-- name: list_audit(after, size, actor, action, subject)
+SELECT e.entry_id, e.occurred_at, e.actor, e.action, e.subject, e.reason, e.approval_ref, e.detail,
+  s.position
+FROM audit_log AS e LEFT JOIN audit_seals AS s ON s.entry_id = e.entry_id
+WHERE e.entry_id > :after AND (:actor IS NULL OR e.actor = :actor)
+  AND (:action IS NULL OR e.action = :action) AND (:subject IS NULL OR e.subject = :subject)
+ORDER BY e.entry_id LIMIT :size;
+
+-- name: last_seal()
+SELECT position, chain_hash FROM audit_seals ORDER BY position DESC LIMIT 1;
+
+-- name: unsealed_audit(size)
+SELECT e.entry_id, e.occurred_at, e.actor, e.action, e.subject, e.reason, e.approval_ref, e.detail
+FROM audit_log AS e LEFT JOIN audit_seals AS s ON s.entry_id = e.entry_id
+WHERE s.entry_id IS NULL ORDER BY e.entry_id LIMIT :size;
+
+-- name: insert_seals(now; position, entry_id, entry_hash, chain_hash)
+INSERT INTO audit_seals (position, entry_id, entry_hash, chain_hash, sealed_at)
+VALUES (:position, :entry_id, :entry_hash, :chain_hash, :now);
+
+-- name: sealed_audit(after, size)
+-- In order of the chain; an entry that was removed leaves its seal with nulls.
+SELECT s.position, s.entry_id, s.entry_hash, s.chain_hash, e.entry_id AS found, e.occurred_at,
+  e.actor, e.action, e.subject, e.reason, e.approval_ref, e.detail
+FROM audit_seals AS s LEFT JOIN audit_log AS e ON e.entry_id = s.entry_id
+WHERE s.position > :after ORDER BY s.position LIMIT :size;
+
+-- name: count_unsealed()
+SELECT count(*) AS entries FROM audit_log AS e
+LEFT JOIN audit_seals AS s ON s.entry_id = e.entry_id WHERE s.entry_id IS NULL;
+
+-- name: upsert_poison(now; queue, body_sha256, body, body_bytes, message_id, error_code, error_message)
+INSERT INTO poison_messages (queue, body_sha256, body, body_bytes, message_id, error_code,
+  error_message, times_seen, first_seen_at, last_seen_at)
+VALUES (:queue, :body_sha256, unhex(:body), :body_bytes, :message_id, :error_code,
+  :error_message, 1, :now, :now)
+ON CONFLICT (queue, body_sha256) DO UPDATE SET times_seen = times_seen + 1,
+  last_seen_at = excluded.last_seen_at, error_code = excluded.error_code,
+  error_message = excluded.error_message;
+
+-- name: list_poison(after, size)
+SELECT poison_id, queue, body_sha256, body, body_bytes, message_id, error_code, error_message,
+  times_seen, first_seen_at, last_seen_at
+FROM poison_messages WHERE poison_id > :after ORDER BY poison_id LIMIT :size;

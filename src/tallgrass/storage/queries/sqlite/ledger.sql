@@ -1,0 +1,145 @@
+-- Statements of the ledger's hot path. A write runs under the database's only writer lock, so reads
+-- inside it are exact and rows need no lock of their own.
+
+-- name: hold_worker(incarnation)
+SELECT worker_id, expires_at, fenced_at, stopped_at FROM workers WHERE incarnation = :incarnation;
+
+-- name: switched_off(scope)
+SELECT dataset FROM kill_switches WHERE scope = :scope AND is_on = 1;
+
+-- name: known_objects(rows)
+-- What the ledger knows of announced objects, with the newest attempt and its holder's lease.
+SELECT r.wal_id, r.object_uri, r.dataset, r.status, r.version, r.attempts, r.budget_from,
+  r.lease_expiries, r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object,
+  a.object_etag, a.object_size, a.object_sequencer, a.object_version_id, a.read_etag,
+  CASE WHEN a.status = 'pending' THEN
+    CASE WHEN w.incarnation IS NULL OR w.fenced_at IS NOT NULL OR w.stopped_at IS NOT NULL
+      THEN '0001-01-01T00:00:00.000000Z' ELSE w.expires_at END
+  END AS held_until
+FROM json_each(:rows) AS announced
+JOIN wal_records AS r ON r.object_uri = announced.value
+LEFT JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.attempts
+LEFT JOIN workers AS w ON w.incarnation = a.worker_incarnation;
+
+-- name: due_company(now, rows)
+-- The company that the longest-due unit wants; :rows are the datasets that are switched off.
+SELECT min(lease_expiries, 2) AS company FROM wal_records
+WHERE due_at <= :now AND due_at IS NOT NULL
+  AND dataset NOT IN (SELECT value FROM json_each(:rows))
+ORDER BY due_at LIMIT 1;
+
+-- name: due_ids(now, company, size, rows)
+SELECT wal_id FROM wal_records
+WHERE due_at <= :now AND due_at IS NOT NULL AND min(lease_expiries, 2) = :company
+  AND dataset NOT IN (SELECT value FROM json_each(:rows))
+ORDER BY due_at LIMIT :size;
+
+-- name: due_units(rows)
+SELECT r.wal_id, r.dataset, r.object_uri, r.provider, r.queue, r.event_time, r.time_range_start,
+  r.time_range_end, r.status, r.version, r.attempts, r.budget_from, r.lease_expiries,
+  r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.extensions,
+  a.event_time AS attempt_event_time, a.sns_message_id, a.object_etag, a.object_size,
+  a.object_sequencer, a.object_version_id, NULL AS held_until
+FROM json_each(:rows) AS due
+JOIN wal_records AS r ON r.wal_id = due.value
+LEFT JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.attempts
+WHERE r.due_at IS NOT NULL
+ORDER BY r.wal_id;
+
+-- name: insert_records(now, ingest_run_id, worker_id; wal_id, dataset, object_uri, provider, queue, event_time, time_range_start, time_range_end, extensions, due_at, next_object)
+INSERT INTO wal_records (wal_id, dataset, object_uri, provider, queue, event_time,
+  time_range_start, time_range_end, status, attempts, integrity_status, metadata_status,
+  stac_status, provenance_status, ingest_run_id, worker_id, replay_reason, created_at, updated_at,
+  version, extensions, due_at, next_object, budget_from, lease_expiries)
+VALUES (:wal_id, :dataset, :object_uri, :provider, :queue, :event_time,
+  :time_range_start, :time_range_end, 'pending', 0, 'unknown', 'unknown',
+  'unknown', 'unknown', :ingest_run_id, :worker_id, 'none', :now, :now,
+  1, :extensions, :due_at, :next_object, 0, 0);
+
+-- name: claim_records(now, ingest_run_id, worker_id; wal_id, version, from_status, to_status, budget_from, rerun_intent)
+UPDATE wal_records SET status = :to_status, attempts = attempts + 1, last_attempt_at = :now,
+  updated_at = :now, version = version + 1, ingest_run_id = :ingest_run_id,
+  worker_id = :worker_id, due_at = NULL, retry_after = NULL, next_object = NULL,
+  budget_from = :budget_from, rerun_intent = :rerun_intent
+WHERE wal_id = :wal_id AND version = :version AND status = :from_status;
+
+-- name: insert_attempts(now, claim_id, incarnation, worker_id, ingest_run_id, code_version, config_version; wal_id, attempt_no, intent, replay_run_id, queue, event_time, sns_message_id, sqs_message_id, object_etag, object_size, object_sequencer, object_version_id, claimed_from, claimed_version)
+INSERT INTO wal_attempts (wal_id, attempt_no, status, intent, queue, event_time, sns_message_id,
+  sqs_message_id, object_etag, object_size, object_sequencer, object_version_id, code_version,
+  config_version, replay_run_id, ingest_run_id, worker_id, worker_incarnation, claim_id,
+  claimed_at, claimed_from, claimed_version, integrity_status, metadata_status, stac_status,
+  provenance_status)
+VALUES (:wal_id, :attempt_no, 'pending', :intent, :queue, :event_time, :sns_message_id,
+  :sqs_message_id, :object_etag, :object_size, :object_sequencer, :object_version_id, :code_version,
+  :config_version, :replay_run_id, :ingest_run_id, :worker_id, :incarnation, :claim_id,
+  :now, :claimed_from, :claimed_version, 'unknown', 'unknown', 'unknown',
+  'unknown');
+
+-- name: close_attempts(now, commit_id, incarnation; wal_id, attempt_no, status, closed_version, error_code, error_message, integrity_status, metadata_status, stac_status, provenance_status, read_etag, evidence, item_sha256, provenance_sha256, prov_activity_id, openlineage_run_id)
+-- The fence: an attempt is closed by the process that opened it, once.
+UPDATE wal_attempts SET status = :status, commit_id = :commit_id, closed_at = :now,
+  closed_version = :closed_version, error_code = :error_code, error_message = :error_message,
+  integrity_status = :integrity_status, metadata_status = :metadata_status,
+  stac_status = :stac_status, provenance_status = :provenance_status, read_etag = :read_etag,
+  evidence = CAST(:evidence AS BLOB), item_sha256 = :item_sha256,
+  provenance_sha256 = :provenance_sha256, prov_activity_id = :prov_activity_id,
+  openlineage_run_id = :openlineage_run_id
+WHERE wal_id = :wal_id AND attempt_no = :attempt_no AND status = 'pending'
+  AND worker_incarnation = :incarnation;
+
+-- name: closed_by(commit_id, rows)
+SELECT wal_id FROM json_each(:rows) AS unit
+JOIN wal_attempts AS a ON a.wal_id = unit.value AND a.commit_id = :commit_id;
+
+-- name: claimed_by(claim_id, rows)
+SELECT wal_id FROM json_each(:rows) AS unit
+JOIN wal_attempts AS a ON a.wal_id = unit.value AND a.claim_id = :claim_id;
+
+-- name: close_records(now; wal_id, version, from_status, to_status, last_error_code, last_error_message, integrity_status, metadata_status, stac_status, provenance_status, stac_item_id, stac_collection_id, stac_item_href, applied_attempt, budget_from, due_at, retry_after)
+UPDATE wal_records SET status = :to_status, updated_at = :now, version = version + 1,
+  last_error_code = :last_error_code, last_error_message = :last_error_message,
+  integrity_status = :integrity_status, metadata_status = :metadata_status,
+  stac_status = :stac_status, provenance_status = :provenance_status,
+  stac_item_id = :stac_item_id, stac_collection_id = :stac_collection_id,
+  stac_item_href = :stac_item_href, applied_attempt = :applied_attempt,
+  budget_from = :budget_from, due_at = :due_at, retry_after = :retry_after,
+  rerun_intent = NULL, lease_expiries = 0
+WHERE wal_id = :wal_id AND version = :version AND status = :from_status;
+
+-- name: fail_reruns(now; wal_id, version, last_error_code, last_error_message, due_at, retry_after, lease_expiries)
+-- A re-run that failed leaves item, statuses and status as they are; the error makes it stale.
+UPDATE wal_records SET updated_at = :now, version = version + 1,
+  last_error_code = :last_error_code, last_error_message = :last_error_message,
+  due_at = :due_at, retry_after = :retry_after, lease_expiries = :lease_expiries
+WHERE wal_id = :wal_id AND version = :version AND status = 'succeeded';
+
+-- name: reset_records(now; wal_id, version, replay_reason, due_at, budget_from, next_object, lease_expiries)
+UPDATE wal_records SET status = 'pending', updated_at = :now, version = version + 1,
+  replay_reason = coalesce(:replay_reason, replay_reason), due_at = :due_at, retry_after = NULL,
+  budget_from = :budget_from, next_object = :next_object, lease_expiries = :lease_expiries
+WHERE wal_id = :wal_id AND version = :version AND status = 'failed';
+
+-- name: abandon_records(now; wal_id, version, last_error_code, last_error_message)
+UPDATE wal_records SET status = 'failed', updated_at = :now, version = version + 1,
+  last_error_code = :last_error_code, last_error_message = :last_error_message
+WHERE wal_id = :wal_id AND version = :version AND status = 'in_progress';
+
+-- name: quarantine_records(now; wal_id, version, from_status, error_code)
+UPDATE wal_records SET status = 'quarantined', updated_at = :now, version = version + 1,
+  last_error_code = coalesce(last_error_code, :error_code), due_at = NULL, retry_after = NULL
+WHERE wal_id = :wal_id AND version = :version AND status = :from_status;
+
+-- name: park_records(now; wal_id, version, status, due_at, next_object, budget_from, rerun_intent)
+UPDATE wal_records SET updated_at = :now, version = version + 1, due_at = :due_at,
+  next_object = :next_object, budget_from = :budget_from, rerun_intent = :rerun_intent
+WHERE wal_id = :wal_id AND version = :version AND status = :status;
+
+-- name: give_up_reruns(now; wal_id, version)
+UPDATE wal_records SET updated_at = :now, version = version + 1, due_at = NULL
+WHERE wal_id = :wal_id AND version = :version AND status = 'succeeded';
+
+-- name: insert_transitions(now; wal_id, kind, from_status, to_status, from_version, to_version, actor, reason, replay_run_id, approval_ref)
+INSERT INTO wal_transitions (wal_id, occurred_at, kind, from_status, to_status, from_version,
+  to_version, actor, reason, replay_run_id, approval_ref)
+VALUES (:wal_id, :now, :kind, :from_status, :to_status, :from_version,
+  :to_version, :actor, :reason, :replay_run_id, :approval_ref);
