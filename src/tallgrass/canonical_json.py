@@ -10,12 +10,12 @@ from typing import Any
 import orjson
 
 
-def canonical_bytes(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
+def canonical_bytes(value: Any) -> bytes:
     """Return the canonical bytes of a JSON value; non-JSON values raise TypeError."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def canonical_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
+def canonical_text(value: Any) -> str:
     """Return the canonical form as text, for text columns and JSON parameters."""
     return canonical_bytes(value).decode()
 

@@ -84,11 +84,11 @@ def decide_receipt(
         case Status.IN_PROGRESS:
             return _wait_for_holder(known, now)
         case Status.PENDING:
-            return _receive_pending(known, order, now, switched_off, rules)
+            return _receive_pending(known, order, now, rules, switched_off=switched_off)
         case Status.FAILED:
-            return _receive_failed(known, order, now, switched_off, rules)
+            return _receive_failed(known, order, now, rules, switched_off=switched_off)
         case Status.SUCCEEDED:
-            return _receive_succeeded(known, order, now, switched_off, rules)
+            return _receive_succeeded(known, order, now, rules, switched_off=switched_off)
         case Status.QUARANTINED:
             newer = order is ObjectOrder.NEWER
             return Decision(
@@ -110,7 +110,7 @@ def at_limit(known: Known, rules: LedgerRules) -> bool:
 
 
 def _receive_pending(
-    known: Known, order: ObjectOrder, now: datetime, switched_off: bool, rules: LedgerRules
+    known: Known, order: ObjectOrder, now: datetime, rules: LedgerRules, *, switched_off: bool
 ) -> Decision:
     newer = order is ObjectOrder.NEWER
     if switched_off:
@@ -125,7 +125,7 @@ def _receive_pending(
 
 
 def _receive_failed(
-    known: Known, order: ObjectOrder, now: datetime, switched_off: bool, rules: LedgerRules
+    known: Known, order: ObjectOrder, now: datetime, rules: LedgerRules, *, switched_off: bool
 ) -> Decision:
     newer = order is ObjectOrder.NEWER
     if not newer:
@@ -141,7 +141,7 @@ def _receive_failed(
 
 
 def _receive_succeeded(
-    known: Known, order: ObjectOrder, now: datetime, switched_off: bool, rules: LedgerRules
+    known: Known, order: ObjectOrder, now: datetime, rules: LedgerRules, *, switched_off: bool
 ) -> Decision:
     if order is ObjectOrder.SAME:
         return Decision(action=Action.DUPLICATE)

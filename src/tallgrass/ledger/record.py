@@ -21,7 +21,7 @@ from tallgrass.ledger.vocabulary import (
 )
 
 
-def _doc(text: str, *, canonical: bool = True) -> Any:  # noqa: ANN401 - a dataclass field
+def _doc(text: str, *, canonical: bool = True) -> Any:
     return field(metadata={"doc": text, "canonical": canonical})
 
 
@@ -161,7 +161,7 @@ def field_models(row: type[WalRecord | WalAttempt]) -> tuple[FieldModel, ...]:
 CANONICAL_NAMES: frozenset[str] = frozenset(item.name for item in fields(WalRecord))
 
 
-def _bare_type(hint: Any) -> type:  # noqa: ANN401 - a type hint
+def _bare_type(hint: Any) -> type:
     if isinstance(hint, UnionType):
         hint = next(part for part in get_args(hint) if part is not type(None))
     return getattr(hint, "__origin__", hint)  # type: ignore[no-any-return]

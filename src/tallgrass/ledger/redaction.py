@@ -9,17 +9,17 @@ MESSAGE_CHARS_MAX = 500
 _SCANNED_CHARS_MAX = 4 * MESSAGE_CHARS_MAX
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*-----|\Z)", re.S), "[key]"),
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*-----|\Z)", re.DOTALL), "[key]"),
     # user:password@ and everything after ? of an address: signatures, tokens, SAS, credentials.
-    (re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^\s/@'\"]+@", re.I), r"\g<scheme>[redacted]@"),
-    (re.compile(r"(?P<address>[a-z][a-z0-9+.-]*://[^\s?'\"<>]+)\?[^\s'\"<>]+", re.I), r"\g<address>?[redacted]"),
-    (re.compile(r"\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}", re.I), "[credential]"),
+    (re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^\s/@'\"]+@", re.IGNORECASE), r"\g<scheme>[redacted]@"),
+    (re.compile(r"(?P<address>[a-z][a-z0-9+.-]*://[^\s?'\"<>]+)\?[^\s'\"<>]+", re.IGNORECASE), r"\g<address>?[redacted]"),
+    (re.compile(r"\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE), "[credential]"),
     (
         re.compile(
             r"(?P<name>[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|"
             r"authorization|signature|credential|session[_-]?id|cookie)[\w.-]*)"
             r"(?P<sep>['\"]?\s*[=:]\s*['\"]?)[^\s'\",;&)}\]]+",
-            re.I,
+            re.IGNORECASE,
         ),
         r"\g<name>\g<sep>[redacted]",
     ),
@@ -34,11 +34,11 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
             r"(?:\b(?:lat(?:itude)?|lon(?:gitude)?|lng)\b['\"]?\s*[=:]\s*)?[-+]?\d{1,3}\.\d+\s*"
             r"(?:°?\s*[NSEW]\b)?[\s,;]+(?:(?:lat(?:itude)?|lon(?:gitude)?|lng)\b['\"]?\s*[=:]\s*)?"
             r"[-+]?\d{1,3}\.\d+(?:°?\s*[NSEW]\b)?",
-            re.I,
+            re.IGNORECASE,
         ),
         "[coordinates]",
     ),
-    (re.compile(r"\b(?:lat(?:itude)?|lon(?:gitude)?|lng)\b['\"]?\s*[=:]\s*[-+]?\d{1,3}(?:\.\d+)?", re.I), "[coordinates]"),
+    (re.compile(r"\b(?:lat(?:itude)?|lon(?:gitude)?|lng)\b['\"]?\s*[=:]\s*[-+]?\d{1,3}(?:\.\d+)?", re.IGNORECASE), "[coordinates]"),
 )  # fmt: skip
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")

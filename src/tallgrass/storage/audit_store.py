@@ -72,7 +72,7 @@ class AuditStore:
             return [entry_from(row, row["position"]) for row in rows]
 
     def verify(self, anchors: Iterable[Anchor] = ()) -> tuple[ChainVerifier, int]:
-        """Walk the whole chain; return the verifier with its faults, and how many wait for a seal."""
+        """Walk the whole chain; return the verifier with its faults, and the unsealed entries."""
         verifier = ChainVerifier(anchors)
         with self._runner.database.reading() as tx:
             for page in self._sealed_pages(tx):

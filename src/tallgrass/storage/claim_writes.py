@@ -5,15 +5,16 @@ from datetime import datetime
 
 from tallgrass.canonical_json import canonical_text
 from tallgrass.clock import format_instant
-from tallgrass.errors import TransactionConflict, VersionConflict
+from tallgrass.errors import TransactionConflict
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.ledger.claim import Claim, WorkerLease
 from tallgrass.ledger.receipt import Decision, Known
 from tallgrass.ledger.unit import IngestUnit
 from tallgrass.ledger.vocabulary import Intent, Status
 from tallgrass.storage.audit_store import write_audit
+from tallgrass.storage.journal import transition_row
 from tallgrass.storage.rows import next_object_text
-from tallgrass.storage.unit_of_work import Row, Transaction
+from tallgrass.storage.unit_of_work import Row, Transaction, write_all
 
 _Rows = list[tuple[object, ...]]
 
@@ -164,8 +165,8 @@ class ClaimWrites:
             ("give_up_reruns", self.given_up),
             ("insert_transitions", self.transitions),
         ):
-            require_all(tx.write(name, rows, now=self.now), rows)
-        require_all(tx.write("claim_records", self.claims, now=self.now, **who), self.claims)
+            write_all(tx, name, rows, now=self.now)
+        write_all(tx, "claim_records", self.claims, now=self.now, **who)
         tx.write(
             "insert_attempts",
             self.attempts,
@@ -178,7 +179,7 @@ class ClaimWrites:
         )
         write_audit(tx, self.now, self.audit)
 
-    def _open_attempt(  # noqa: PLR0913 - one call site each, all named
+    def _open_attempt(
         self,
         unit: IngestUnit,
         intent: Intent,
@@ -246,23 +247,13 @@ class ClaimWrites:
 
     def _journal(self, known: Known, kind: str, target: Status, reason: str) -> None:
         self.transitions.append(
-            (
+            transition_row(
                 known.wal_id,
                 kind,
-                known.status.value,
-                target.value,
-                known.version,
-                known.version + 1,
-                self.worker.worker_id,
-                reason,
-                None,
-                None,
+                source=known.status,
+                target=target,
+                version=known.version,
+                actor=self.worker.worker_id,
+                reason=reason,
             )
         )
-
-
-def require_all(changed: int, rows: _Rows) -> None:
-    """Refuse a batch of which a row is no longer as it was read; nothing of it stays."""
-    if changed != len(rows):
-        message = f"{len(rows) - changed} of {len(rows)} records were changed by somebody else"
-        raise VersionConflict(message)

@@ -13,8 +13,8 @@ from tallgrass.ledger.redaction import redact
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.storage.audit_store import write_audit
-from tallgrass.storage.claim_writes import require_all
-from tallgrass.storage.unit_of_work import Transaction
+from tallgrass.storage.journal import transition_row
+from tallgrass.storage.unit_of_work import Transaction, write_all
 
 _Rows = list[tuple[object, ...]]
 
@@ -132,7 +132,7 @@ class Closing:
             ("quarantine_records", quarantines),
             ("insert_transitions", transitions),
         ):
-            require_all(tx.write(name, rows, now=now), rows)
+            write_all(tx, name, rows, now=now)
         write_audit(tx, now, audit)
 
     def _failed_rerun_row(self, close: _Close, now: datetime) -> tuple[object, ...]:
@@ -232,17 +232,16 @@ def _reset_row(close: _Close, now: datetime) -> tuple[object, ...]:
 def _transition_row(
     close: _Close, worker: WorkerLease, kind: str, target: Status
 ) -> tuple[object, ...]:
-    return (
+    """Return the second edge of an outcome that takes two, out of failed."""
+    held = target is Status.QUARANTINED
+    return transition_row(
         close.claim.wal_id,
         kind,
-        "failed",
-        target.value,
-        close.claim.version + 1,
-        close.claim.version + 2,
-        worker.worker_id,
-        _hold_reason(close) if target is Status.QUARANTINED else close.outcome.error_code,
-        None,
-        None,
+        source=Status.FAILED,
+        target=target,
+        version=close.claim.version + 1,
+        actor=worker.worker_id,
+        reason=_hold_reason(close) if held else close.outcome.error_code or kind,
     )
 
 

@@ -27,6 +27,25 @@ _TRIGGER_ERRORS: dict[str, type[TallgrassError]] = {
 }
 
 
+#: Beginning of a SQLSTATE → error and code; the first that fits counts.
+_SQLSTATES: dict[str, tuple[type[TallgrassError], str | None]] = {
+    "40001": (TransactionConflict, None),  # serialization failure
+    "40P01": (TransactionConflict, None),  # deadlock
+    "53100": (DatabaseFull, None),  # disk full
+    "53200": (DatabaseFull, None),  # out of memory
+    "55P03": (DatabaseLocked, None),  # lock timeout
+    "57014": (DatabaseLocked, None),  # statement timeout
+    "25006": (DatabaseUnusable, "database_read_only"),  # read-only transaction
+    "42501": (DatabaseUnusable, "database_read_only"),  # role without the right
+    "22": (DataRefused, None),  # a value that the type does not take
+    "08": (DatabaseUnreachable, None),  # connection
+    "28": (DatabaseUnreachable, None),  # authentication
+    "3D": (DatabaseUnreachable, None),  # no such database
+    "53": (DatabaseUnreachable, None),  # too many connections
+    "57": (DatabaseUnreachable, None),  # shutting down, starting up, crashed
+}
+
+
 def from_constraint(text: str) -> TallgrassError:
     """Translate the message of a violated constraint or of one of our triggers."""
     code, _, rest = text.partition(":")
@@ -63,28 +82,20 @@ def from_postgres(
     exc: Exception, sqlstate: str | None, place: str, *, connected: bool, committing: bool
 ) -> TallgrassError:
     """Translate an error of PostgreSQL by its SQLSTATE; without one the connection is gone."""
-    text = str(exc).strip().splitlines()[0] if str(exc).strip() else type(exc).__name__
+    text = (str(exc).strip() or type(exc).__name__).splitlines()[0]
     if not connected and committing:
         return CommitUnknown(f"the connection to {place} broke during COMMIT")
-    if sqlstate is None or not connected or sqlstate[:2] in ("08", "28", "3D"):
+    if sqlstate is None or not connected:
         return DatabaseUnreachable(f"{place}: {text}")
-    if sqlstate in ("40001", "40P01"):
-        return TransactionConflict(f"{place}: {text}")
-    if sqlstate[:2] == "23":
+    if sqlstate.startswith("23"):
         return from_constraint(text)
-    if sqlstate in ("53100", "53200"):
-        return DatabaseFull(f"{place}: {text}")
-    if sqlstate in ("55P03", "57014"):
-        return DatabaseLocked(f"{place}: {text}")
-    if sqlstate[:2] in ("53", "57"):
-        return DatabaseUnreachable(f"{place}: {text}")
-    if sqlstate in ("25006", "42501"):
-        return DatabaseUnusable(f"{place}: {text}", code="database_read_only")
     if sqlstate == "42P01":
         return schema_missing(place)
-    if sqlstate[:2] == "22":
-        return DataRefused(f"the database refused a value: {text}")
-    return DatabaseUnusable(f"{place}: {text}")
+    error, code = next(
+        (found for prefix, found in _SQLSTATES.items() if sqlstate.startswith(prefix)),
+        (DatabaseUnusable, None),
+    )
+    return error(f"{place}: {text}", code=code)
 
 
 def schema_missing(place: str) -> DatabaseUnusable:

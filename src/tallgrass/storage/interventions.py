@@ -17,10 +17,10 @@ from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.transitions import require_legal
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.storage.audit_store import write_audit
-from tallgrass.storage.claim_writes import require_all
+from tallgrass.storage.journal import transition_row
 from tallgrass.storage.rows import known_from
 from tallgrass.storage.transaction_runner import TransactionRunner
-from tallgrass.storage.unit_of_work import Transaction
+from tallgrass.storage.unit_of_work import Transaction, write_all
 
 #: A unit and the version at which somebody decided about it.
 Selected = tuple[str, int]
@@ -85,7 +85,7 @@ class Interventions:
                 (k.wal_id, k.version, code, due_at, k.budget_from, None, k.lease_expiries)
                 for k in units
             ]
-            require_all(tx.write("reset_records", rows, now=now), rows)
+            write_all(tx, "reset_records", rows, now=now)
 
         return self._move(
             selection, check, write, "replay", Status.PENDING, actor, code, replay_run_id
@@ -103,7 +103,7 @@ class Interventions:
 
         def write(tx: Transaction, units: Sequence[Known], now: datetime) -> None:
             rows = [(k.wal_id, k.version, k.status.value, "quarantined_by_operator") for k in units]
-            require_all(tx.write("quarantine_records", rows, now=now), rows)
+            write_all(tx, "quarantine_records", rows, now=now)
 
         return self._move(
             selection, check, write, "quarantine", Status.QUARANTINED, actor, reason, None
@@ -115,7 +115,7 @@ class Interventions:
         rows = [(wal_id, attempt_no, actor, kind, note)]
         self._runner.run(lambda tx: tx.write("insert_annotations", rows, now=tx.now()))
 
-    def _move(  # noqa: PLR0913 - the two verbs differ in exactly these
+    def _move(
         self,
         selection: Sequence[Selected],
         check: _Check,
@@ -136,17 +136,15 @@ class Interventions:
             allowed, refused = _sort_out(versions, found, check)
             write(tx, allowed, now)
             journal = [
-                (
+                transition_row(
                     known.wal_id,
                     kind,
-                    known.status.value,
-                    target.value,
-                    known.version,
-                    known.version + 1,
-                    actor,
-                    reason,
-                    replay_run_id,
-                    None,
+                    source=known.status,
+                    target=target,
+                    version=known.version,
+                    actor=actor,
+                    reason=reason,
+                    replay_run_id=replay_run_id,
                 )
                 for known in allowed
             ]
@@ -169,11 +167,11 @@ def _sort_out(
             known = found.get(wal_id)
             if known is None:
                 message = f"the ledger has no unit {wal_id}"
-                raise UnknownRecord(message)  # noqa: TRY301 - sorted with the other refusals
+                raise UnknownRecord(message)
             check(known)
             if known.version != versions[wal_id]:
                 message = f"{wal_id} is at version {known.version}, not {versions[wal_id]}"
-                raise VersionConflict(message)  # noqa: TRY301 - sorted with the other refusals
+                raise VersionConflict(message)
             allowed.append(known)
         except TallgrassError as error:
             refused[wal_id] = error

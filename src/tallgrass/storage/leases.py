@@ -9,10 +9,11 @@ from tallgrass.clock import format_instant
 from tallgrass.errors import WorkerFenced
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.ledger.claim import WorkerLease
+from tallgrass.ledger.vocabulary import Status
 from tallgrass.storage.audit_store import write_audit
-from tallgrass.storage.claim_writes import require_all
+from tallgrass.storage.journal import transition_row
 from tallgrass.storage.transaction_runner import TransactionRunner
-from tallgrass.storage.unit_of_work import Row, Transaction
+from tallgrass.storage.unit_of_work import Row, Transaction, write_all
 
 #: Attempts freed in one transaction; a larger backlog takes several.
 RECOVERY_BATCH = 2000
@@ -125,7 +126,8 @@ class Leases:
                 write_audit(tx, now, [_recovery_entry(fenced, units)])
             return fenced, units
 
-        workers, units = 0, ()
+        workers = 0
+        units: tuple[str, ...] = ()
         while True:
             fenced, freed = self._runner.run(work)
             workers, units = workers + fenced, units + freed
@@ -149,7 +151,7 @@ class Leases:
             (row["wal_id"], row["version"], release.error_code, release.message)
             for row in first_runs
         ]
-        require_all(tx.write("abandon_records", records, now=now), records)
+        write_all(tx, "abandon_records", records, now=now)
         resets = [
             (
                 row["wal_id"],
@@ -162,19 +164,16 @@ class Leases:
             )
             for row in first_runs
         ]
-        require_all(tx.write("reset_records", resets, now=now), resets)
+        write_all(tx, "reset_records", resets, now=now)
         transitions = [
-            (
+            transition_row(
                 row["wal_id"],
                 release.kind,
-                "failed",
-                "pending",
-                row["version"] + 1,
-                row["version"] + 2,
-                release.actor,
-                release.error_code,
-                None,
-                None,
+                source=Status.FAILED,
+                target=Status.PENDING,
+                version=row["version"] + 1,
+                actor=release.actor,
+                reason=release.error_code,
             )
             for row in first_runs
         ]
@@ -192,7 +191,7 @@ class Leases:
             for row in rows
             if row["status"] == "succeeded"
         ]
-        require_all(tx.write("fail_reruns", reruns, now=now), reruns)
+        write_all(tx, "fail_reruns", reruns, now=now)
         return tuple(row["wal_id"] for row in rows)
 
     def _close_attempts(
@@ -209,10 +208,10 @@ class Leases:
             for row in rows
         ]
         commit_id = str(self._ids())
-        require_all(tx.write("abandon_attempts", closes, now=now, commit_id=commit_id), closes)
+        write_all(tx, "abandon_attempts", closes, now=now, commit_id=commit_id)
         if release.rolled_back:
             numbers = [(row["wal_id"], row["attempt_no"]) for row in rows]
-            require_all(tx.write("roll_back_attempts", numbers), numbers)
+            write_all(tx, "roll_back_attempts", numbers)
 
 
 def _recovery_entry(fenced: int, units: tuple[str, ...]) -> AuditEntry:

@@ -40,7 +40,7 @@ _LOOK_AGAIN = Decision(action=Action.WAIT, wait_s=1.0)
 class Ledger:
     """The write-ahead ledger in a database."""
 
-    def __init__(  # noqa: PLR0913 - everything is injected
+    def __init__(
         self,
         runner: TransactionRunner,
         leases: Leases,

@@ -3,7 +3,7 @@
 A block begins with ``-- name: verb_rows(once, per, batch; of, each, row)``: parameters before the
 semicolon are given once, those after it for every row of a `write`. In SQL both are ``:parameter``
 on SQLite; PostgreSQL gets all rows of a batch as one JSON parameter, the table ``each_row``.
-The two databases declare the same names with the same parameters (``lock_…`` is PostgreSQL's alone).
+The two databases declare the same names with the same parameters; ``lock_…`` is PostgreSQL's alone.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-_HEADER = re.compile(r"^-- name: (\w+)\(([^;)]*)(?:;([^)]*))?\)$", re.M)
+_HEADER = re.compile(r"^-- name: (\w+)\(([^;)]*)(?:;([^)]*))?\)$", re.MULTILINE)
 #: Types of row parameters on PostgreSQL that are not text.
 _COLUMN_TYPES = {
     "integer": "version attempt_no budget_from claimed_version closed_version applied_attempt "
@@ -57,7 +57,7 @@ def parse(text: str, dialect: str) -> list[Query]:
     queries = []
     for header, end in zip(headers, ends, strict=True):
         once, each = (_names(part) for part in header.group(2, 3))
-        body = re.sub(r"^\s*--.*\n", "", text[header.end() : end], flags=re.M).strip()
+        body = re.sub(r"^\s*--.*\n", "", text[header.end() : end], flags=re.MULTILINE).strip()
         translate = _numbered if dialect == "sqlite" else _pyformat
         queries.append(Query(header[1], translate(body, once, each), once, each))
     return queries

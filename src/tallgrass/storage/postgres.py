@@ -124,7 +124,7 @@ class PostgresTransaction:
 
     def select(self, name: str, **params: object) -> Sequence[Row]:
         """Run a named query."""
-        return self.connection.execute(self._queries[name].sql, _stored(params)).fetchall()  # type: ignore[arg-type]
+        return self.connection.execute(self._queries[name].sql, _stored(params)).fetchall()
 
     def lock(self, name: str, rows: Sequence[object]) -> None:
         """Lock rows in id order."""
@@ -138,11 +138,11 @@ class PostgresTransaction:
         query = self._queries[name]
         each = query.each
         batch = orjson.dumps([dict(zip(each, row, strict=True)) for row in rows]).decode()
-        return self.connection.execute(query.sql, {**params, "rows": batch}).rowcount  # type: ignore[arg-type]
+        return self.connection.execute(query.sql, {**params, "rows": batch}).rowcount
 
     def execute(self, name: str, **params: object) -> int:
         """Run a named statement once."""
-        return self.connection.execute(self._queries[name].sql, _stored(params)).rowcount  # type: ignore[arg-type]
+        return self.connection.execute(self._queries[name].sql, _stored(params)).rowcount
 
 
 class PostgresMigration:

@@ -80,7 +80,7 @@ def known_from(row: Row) -> Known:
 
 
 def known_object(row: Row) -> ObjectReference:
-    """Return the newest object that the ledger knows of a unit; its etag as read, if it was read."""
+    """Return the newest object known of a unit, with its etag as read if it was read."""
     if row["next_object"] is not None:
         return next_object_from(row["next_object"])[0]
     return ObjectReference(

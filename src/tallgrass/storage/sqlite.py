@@ -185,7 +185,7 @@ class SqliteTransaction:
         """Run a named query."""
         query = self._queries[name]
         try:
-            return self.connection.execute(query.sql, _once(query, params)).fetchall()  # type: ignore[return-value]
+            return self.connection.execute(query.sql, _once(query, params)).fetchall()
         except sqlite3.Error as exc:
             raise from_sqlite(exc, self._place) from exc
 
@@ -239,7 +239,7 @@ class SqliteMigration:
 
 
 def split_statements(script: str) -> Iterator[str]:
-    """Yield a script's statements; triggers stay whole. (`executescript` would commit first.)"""
+    """Yield a script's statements, triggers whole; `executescript` would commit first."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -1,9 +1,11 @@
 """The seam between the stores and a database: transactions that run named statements."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Protocol
+
+from tallgrass.errors import VersionConflict
 
 Row = Mapping[str, Any]
 
@@ -61,7 +63,11 @@ class MigratingTransaction(Protocol):
         """Run a migration and record it; both commit together."""
 
 
-def chunks(items: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
-    """Yield consecutive slices of at most `size` items."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+def write_all(
+    tx: Transaction, name: str, rows: Sequence[Sequence[object]], **params: object
+) -> None:
+    """Run a guarded statement for every row; if one is not as it was read, undo the whole batch."""
+    changed = tx.write(name, rows, **params)
+    if changed != len(rows):
+        message = f"{len(rows) - changed} of {len(rows)} records were changed by somebody else"
+        raise VersionConflict(message)

@@ -226,53 +226,60 @@ CREATE VIEW wal_history AS
     replay_run_id, approval_ref
   FROM wal_transitions;
 
--- Guards. They hold against raw SQL too; `WHEN` keeps them cheap for the ordinary row.
+-- Guards. They hold against raw SQL too. One trigger a table and verb: each further one costs every
+-- row a microsecond, whether its condition holds or not. INSERT OR REPLACE would go round UPDATE and
+-- DELETE triggers, so inserts look for the row that they would replace.
 
-CREATE TRIGGER wal_records_created BEFORE INSERT ON wal_records
-WHEN (NEW.status <> 'pending' OR NEW.version <> 1 OR NEW.attempts <> 0 OR NEW.created_at <> NEW.updated_at)
-  AND NOT EXISTS (SELECT 1 FROM wal_imports WHERE finished_at IS NULL)
-BEGIN SELECT RAISE(ABORT, 'illegal_transition: a record is created pending, version 1, without attempts'); END;
+CREATE TRIGGER wal_records_inserted BEFORE INSERT ON wal_records
+BEGIN
+  SELECT RAISE(ABORT, 'illegal_transition: a record is created pending, version 1, without attempts')
+  WHERE (NEW.status <> 'pending' OR NEW.version <> 1 OR NEW.attempts <> 0 OR NEW.created_at <> NEW.updated_at)
+    AND NOT EXISTS (SELECT 1 FROM wal_imports WHERE finished_at IS NULL);
+  SELECT RAISE(ABORT, 'illegal_transition: a record is never replaced')
+  WHERE EXISTS (SELECT 1 FROM wal_records WHERE wal_id = NEW.wal_id)
+    OR EXISTS (SELECT 1 FROM wal_records WHERE object_uri = NEW.object_uri);
+END;
 
-CREATE TRIGGER wal_records_replaced BEFORE INSERT ON wal_records
-WHEN EXISTS (SELECT 1 FROM wal_records WHERE wal_id = NEW.wal_id OR object_uri = NEW.object_uri)
-BEGIN SELECT RAISE(ABORT, 'illegal_transition: a record is never replaced'); END;
-
-CREATE TRIGGER wal_records_edge BEFORE UPDATE ON wal_records
-WHEN OLD.status <> NEW.status AND NOT (
-  (OLD.status = 'pending' AND NEW.status = 'in_progress' AND NEW.attempts = OLD.attempts + 1)
-  OR (OLD.status = 'in_progress' AND NEW.status = 'succeeded')
-  OR (OLD.status = 'in_progress' AND NEW.status = 'failed')
-  OR (OLD.status = 'failed' AND NEW.status = 'pending')
-  OR (OLD.status = 'pending' AND NEW.status = 'quarantined')
-  OR (OLD.status = 'failed' AND NEW.status = 'quarantined'))
-BEGIN SELECT RAISE(ABORT, 'illegal_transition: not one of the seven edges'); END;
-
-CREATE TRIGGER wal_records_guard BEFORE UPDATE ON wal_records
-WHEN NEW.version <> OLD.version + 1 OR NEW.wal_id <> OLD.wal_id OR NEW.object_uri <> OLD.object_uri
-  OR NEW.time_range_start <> OLD.time_range_start OR NEW.created_at <> OLD.created_at
-  OR NEW.attempts < OLD.attempts OR NEW.attempts > OLD.attempts + 1
-BEGIN SELECT RAISE(ABORT, 'version_conflict: each write adds one to version and leaves identity as it is'); END;
-
-CREATE TRIGGER wal_records_reason BEFORE UPDATE ON wal_records
-WHEN NEW.replay_reason <> OLD.replay_reason AND NEW.replay_reason <> 'none' AND NEW.replay_reason <> 'dlq-drain'
-  AND NEW.replay_reason <> 'incident' AND NEW.replay_reason <> 'backfill' AND NEW.replay_reason <> 'test'
-  AND NOT EXISTS (SELECT 1 FROM replay_reasons WHERE code = NEW.replay_reason)
-BEGIN SELECT RAISE(ABORT, 'unknown_replay_reason: neither listed nor registered'); END;
+CREATE TRIGGER wal_records_updated BEFORE UPDATE ON wal_records
+BEGIN
+  SELECT RAISE(ABORT, 'illegal_transition: not one of the seven edges')
+  WHERE OLD.status <> NEW.status AND NOT (
+    (OLD.status = 'pending' AND NEW.status = 'in_progress' AND NEW.attempts = OLD.attempts + 1)
+    OR (OLD.status = 'in_progress' AND NEW.status = 'succeeded')
+    OR (OLD.status = 'in_progress' AND NEW.status = 'failed')
+    OR (OLD.status = 'failed' AND NEW.status = 'pending')
+    OR (OLD.status = 'pending' AND NEW.status = 'quarantined')
+    OR (OLD.status = 'failed' AND NEW.status = 'quarantined'));
+  SELECT RAISE(ABORT, 'version_conflict: each write adds one to version and leaves identity as it is')
+  WHERE NEW.version <> OLD.version + 1 OR NEW.wal_id <> OLD.wal_id OR NEW.object_uri <> OLD.object_uri
+    OR NEW.time_range_start <> OLD.time_range_start OR NEW.created_at <> OLD.created_at
+    OR NEW.attempts < OLD.attempts OR NEW.attempts > OLD.attempts + 1;
+  SELECT RAISE(ABORT, 'unknown_replay_reason: neither listed nor registered')
+  WHERE NEW.replay_reason <> OLD.replay_reason AND NEW.replay_reason <> 'none' AND NEW.replay_reason <> 'dlq-drain'
+    AND NEW.replay_reason <> 'incident' AND NEW.replay_reason <> 'backfill' AND NEW.replay_reason <> 'test'
+    AND NOT EXISTS (SELECT 1 FROM replay_reasons WHERE code = NEW.replay_reason);
+END;
 
 CREATE TRIGGER wal_records_kept BEFORE DELETE ON wal_records
 BEGIN SELECT RAISE(ABORT, 'illegal_transition: a record is never deleted'); END;
 
-CREATE TRIGGER wal_attempts_opened BEFORE INSERT ON wal_attempts
-WHEN NEW.status <> 'pending' AND NOT EXISTS (SELECT 1 FROM wal_imports WHERE finished_at IS NULL)
-BEGIN SELECT RAISE(ABORT, 'illegal_transition: an attempt is opened pending'); END;
+CREATE TRIGGER wal_attempts_inserted BEFORE INSERT ON wal_attempts
+BEGIN
+  SELECT RAISE(ABORT, 'illegal_transition: an attempt is opened pending')
+  WHERE NEW.status <> 'pending' AND NOT EXISTS (SELECT 1 FROM wal_imports WHERE finished_at IS NULL);
+  SELECT RAISE(ABORT, 'illegal_transition: an attempt is never replaced')
+  WHERE EXISTS (SELECT 1 FROM wal_attempts WHERE wal_id = NEW.wal_id AND attempt_no = NEW.attempt_no)
+    OR (NEW.status = 'pending'
+      AND EXISTS (SELECT 1 FROM wal_attempts WHERE wal_id = NEW.wal_id AND status = 'pending'));
+END;
 
--- INSERT OR REPLACE would go round the UPDATE and DELETE triggers.
-CREATE TRIGGER wal_attempts_replaced BEFORE INSERT ON wal_attempts
-WHEN EXISTS (SELECT 1 FROM wal_attempts WHERE wal_id = NEW.wal_id AND attempt_no = NEW.attempt_no)
-BEGIN SELECT RAISE(ABORT, 'illegal_transition: an attempt is never replaced'); END;
-
-CREATE TRIGGER wal_attempts_closed BEFORE UPDATE ON wal_attempts
-WHEN OLD.status <> 'pending' AND NOT (OLD.status = 'failed' AND NEW.status = 'rolled_back' AND
+CREATE TRIGGER wal_attempts_updated BEFORE UPDATE ON wal_attempts
+BEGIN
+  SELECT RAISE(ABORT, 'illegal_transition: an open attempt becomes applied or failed')
+  WHERE OLD.status = 'pending'
+    AND (NEW.status = 'rolled_back' OR NEW.wal_id <> OLD.wal_id OR NEW.attempt_no <> OLD.attempt_no);
+  SELECT RAISE(ABORT, 'illegal_transition: a closed attempt is never changed')
+  WHERE OLD.status <> 'pending' AND NOT (OLD.status = 'failed' AND NEW.status = 'rolled_back' AND
     (NEW.wal_id, NEW.attempt_no, NEW.intent, NEW.queue, NEW.event_time, NEW.sns_message_id,
      NEW.sqs_message_id, NEW.object_etag, NEW.object_size, NEW.object_sequencer, NEW.object_version_id, NEW.read_etag,
      NEW.evidence, NEW.code_version, NEW.config_version, NEW.replay_run_id, NEW.ingest_run_id, NEW.worker_id,
@@ -285,12 +292,8 @@ WHEN OLD.status <> 'pending' AND NOT (OLD.status = 'failed' AND NEW.status = 'ro
      OLD.evidence, OLD.code_version, OLD.config_version, OLD.replay_run_id, OLD.ingest_run_id, OLD.worker_id,
      OLD.worker_incarnation, OLD.claim_id, OLD.claimed_at, OLD.claimed_from, OLD.claimed_version, OLD.commit_id,
      OLD.closed_at, OLD.closed_version, OLD.error_code, OLD.error_message, OLD.integrity_status, OLD.metadata_status,
-     OLD.stac_status, OLD.provenance_status, OLD.item_sha256, OLD.provenance_sha256, OLD.prov_activity_id, OLD.openlineage_run_id))
-BEGIN SELECT RAISE(ABORT, 'illegal_transition: a closed attempt is never changed'); END;
-
-CREATE TRIGGER wal_attempts_edge BEFORE UPDATE ON wal_attempts
-WHEN OLD.status = 'pending' AND (NEW.status = 'rolled_back' OR NEW.wal_id <> OLD.wal_id OR NEW.attempt_no <> OLD.attempt_no)
-BEGIN SELECT RAISE(ABORT, 'illegal_transition: an open attempt becomes applied or failed'); END;
+     OLD.stac_status, OLD.provenance_status, OLD.item_sha256, OLD.provenance_sha256, OLD.prov_activity_id, OLD.openlineage_run_id));
+END;
 
 CREATE TRIGGER wal_attempts_kept BEFORE DELETE ON wal_attempts
 BEGIN SELECT RAISE(ABORT, 'illegal_transition: an attempt is never deleted'); END;

@@ -1,0 +1,5 @@
+"""``python -m tallgrass`` is the command ``tallgrass``."""
+
+from tallgrass.cli.main import main
+
+main()

@@ -1,0 +1,96 @@
+"""How a command fails: what happened, its code, what to do next; the exit code says the kind.
+
+0 ok, 1 error, 2 bad arguments, 3 refused by a guard, 4 backend unreachable; 130 Ctrl-C, 141 the
+reader of the output went away.
+"""
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from tallgrass.cli.text import hide_credentials, json_bytes, printable, styled
+from tallgrass.error_codes import ErrorCode, lookup
+from tallgrass.errors import PermanentError, TallgrassError
+
+ERROR = 1
+BAD_ARGUMENTS = 2
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+class OutputFailed(PermanentError):
+    """What the command had to write could not be written."""
+
+    default_code = "output_failed"
+
+
+def report_failure(error: BaseException, args: Sequence[str]) -> int:
+    """Print the error as the command line asks for it; return the exit code."""
+    if isinstance(error, OSError) and error.errno == errno.EPIPE:
+        _silence_stdout()
+        return BROKEN_PIPE
+    about, message, exit_code = _classified(error)
+    message = hide_credentials(message)
+    if wants_json(args):
+        body = {"code": about.code, "message": printable(message), "remedy": about.remedy}
+        _write(json_bytes({"error": body}).decode())
+    else:
+        _write(_for_people(about, message, _usage(error)))
+    _silence_stdout_if_full()
+    return exit_code
+
+
+def wants_json(args: Sequence[str]) -> bool:
+    """Tell whether errors are wanted as JSON, even if the arguments could not be read."""
+    pairs = zip(args, [*args[1:], ""], strict=True)
+    return "--output=json" in args or ("--output", "json") in pairs
+
+
+def _classified(error: BaseException) -> tuple[ErrorCode, str, int]:
+    if isinstance(error, TallgrassError):
+        return error.about, str(error), error.exit_code
+    if isinstance(error, click.ClickException):
+        return lookup("invalid_input"), error.format_message(), BAD_ARGUMENTS
+    if isinstance(error, KeyboardInterrupt | click.Abort | EOFError):
+        return lookup("interrupted"), "stopped by Ctrl-C", INTERRUPTED
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return lookup("output_failed"), f"{where}{error.strerror or error}", ERROR
+    return lookup("internal_error"), f"{type(error).__name__}: {error}", ERROR
+
+
+def _usage(error: BaseException) -> str:
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        return f"{error.ctx.get_usage()}\n"
+    return ""
+
+
+def _for_people(about: ErrorCode, message: str, usage: str) -> str:
+    lines = [f"{styled('error:', 'red', bold=True)} {printable(message)}"]
+    lines.append(f"  {styled('what to do:', 'cyan')} {about.remedy}")
+    lines.append(f"  {styled('code:', 'cyan')} {about.code}  (tallgrass explain {about.code})")
+    return usage + "\n".join(lines) + "\n"
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:  # nobody listens; the exit code still tells
+        pass
+
+
+def _silence_stdout() -> None:
+    """Send what is still buffered nowhere, so that the interpreter's own flush cannot fail."""
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device, not a path of ours
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def _silence_stdout_if_full() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _silence_stdout()

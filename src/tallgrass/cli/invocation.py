@@ -1,0 +1,66 @@
+"""What all commands share: the options of the group, the configuration, `--output`, examples."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from tallgrass.bootstrap import Stores
+    from tallgrass.config import Config
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@dataclass(kw_only=True)
+class Invocation:
+    """One call of the command, with what was said before the command's name."""
+
+    config_file: Path | None
+    database: str | None
+    debug: bool = False
+
+    @cached_property
+    def config(self) -> "Config":
+        """The configuration, read when a command first needs it."""
+        from tallgrass.config import load_config  # noqa: PLC0415 - help needs no configuration
+
+        flags = {} if self.database is None else {"database.url": self.database}
+        return load_config(file=self.config_file, flags=flags)  # type: ignore[arg-type]
+
+    @contextmanager
+    def stores(self, *, read_only: bool) -> Iterator["Stores"]:
+        """Open the configured database, whose schema must be this release's."""
+        from tallgrass.bootstrap import open_current_stores  # noqa: PLC0415 - loads the drivers
+
+        stores = open_current_stores(self.config, read_only=read_only)
+        try:
+            yield stores
+        finally:
+            stores.close()
+
+
+pass_invocation = click.make_pass_decorator(Invocation)
+
+
+def output_option(function: _Function) -> _Function:
+    """Add `--output table|json`; the command gets `as_json`."""
+    return click.option(
+        "--output",
+        "as_json",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        show_default=True,
+        callback=lambda _ctx, _param, value: value == "json",
+        help="A table for people, or one JSON document.",
+    )(function)
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a help text, which click must not rewrap."""
+    title = "Example:" if len(lines) == 1 else "Examples:"
+    return "\n".join(["\b", title, *(f"  {line}" for line in lines)])

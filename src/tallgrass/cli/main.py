@@ -1,0 +1,122 @@
+"""``tallgrass``: finds the command, runs it, and answers every failure in the same way.
+
+Commands are imported when they are called, so that help and mistakes cost no start-up.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Never
+
+import click
+
+import tallgrass
+from tallgrass.cli.failures import BROKEN_PIPE, report_failure
+from tallgrass.cli.invocation import Invocation, examples
+
+PROGRAM = "tallgrass"
+
+#: Name → module of the command, and its line in the list. In the order in which one meets them.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo", "See the ledger at work on made-up units."),
+    "db": ("db", "Prepare and check the database."),
+    "wal": ("wal", "Look at the ledger: list, show, history, stats, export, import."),
+    "audit": ("audit", "The log of who did what: list, seal, verify."),
+    "config": ("config", "Show and check the configuration."),
+    "explain": ("explain", "Say what a code means and what to do about it."),
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a command only when it is called; its line in the list needs no import."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return all names, in reading order."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the command of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"tallgrass.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a mistyped one is answered with the nearest name."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.NoSuchCommand(args[0], possibilities=list(COMMANDS), ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the list from the table above."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=examples("tallgrass demo", "tallgrass --database sqlite:///tallgrass.db wal list"),
+)
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Configuration file; else $TALLGRASS_CONFIG, else ./tallgrass.toml.",
+)
+@click.option("--database", metavar="URL", help="sqlite:///FILE or postgresql://… (database.url).")
+@click.option("--debug", is_flag=True, hidden=True, help="Raise unexpected errors.")
+@click.version_option(tallgrass.__version__, prog_name=PROGRAM)
+@click.pass_context
+def cli(ctx: click.Context, config_file: Path | None, database: str | None, *, debug: bool) -> None:
+    """Keep a ledger of NOAA open-data ingest that can be proved."""
+    ctx.obj = Invocation(config_file=config_file, database=database, debug=debug)
+
+
+def run(args: Sequence[str]) -> int:
+    """Run one command line and return its exit code; nothing escapes as a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets its escape, never an error.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        _require_text(args)
+        with cli.make_context(PROGRAM, list(args)) as ctx:
+            cli.invoke(ctx)
+        sys.stdout.flush()
+    except click.exceptions.Exit as done:
+        return _flushed(done.exit_code)
+    except BaseException as error:  # noqa: BLE001 - the last place where an error can be answered
+        if "--debug" in args and isinstance(error, Exception):
+            raise
+        return report_failure(error, args)
+    return 0
+
+
+def main() -> Never:
+    """Be the command `tallgrass`."""
+    if "_TALLGRASS_COMPLETE" in os.environ:
+        cli.main(prog_name=PROGRAM)
+    sys.exit(run(sys.argv[1:]))
+
+
+def _require_text(args: Sequence[str]) -> None:
+    """Refuse bytes that are no text: neither database could look for them."""
+    for arg in args:
+        if not arg.isprintable() and any("\ud800" <= c <= "\udfff" for c in arg):
+            message = f"not UTF-8: {arg!r}"
+            raise click.BadArgumentUsage(message)
+
+
+def _flushed(exit_code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        report_failure(error, ())
+        return BROKEN_PIPE
+    return exit_code

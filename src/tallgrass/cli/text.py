@@ -1,0 +1,76 @@
+"""Text on its way to a terminal or a pipe: nothing in the data may steer the terminal."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from typing import Any
+
+import click
+import orjson
+
+from tallgrass.clock import format_instant
+
+#: Control characters, line and direction marks, halves of pairs: what a terminal would obey.
+_STEERING = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+_CREDENTIALS = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^\s?'\"]*@", re.IGNORECASE)
+_SECRET_PARAMETER = re.compile(
+    r"(?P<name>\b\w*(?:password|passfile|secret|token|key)\w*=)[^\s&'\"]+", re.IGNORECASE
+)
+
+
+def printable(text: str) -> str:
+    """Return the text as one line, with what would steer a terminal written as escapes."""
+    return _STEERING.sub(lambda match: _escape(ord(match[0])), text)
+
+
+def hide_credentials(text: str) -> str:
+    """Return the text without user, password and keys of the addresses in it."""
+    text = _CREDENTIALS.sub(r"\g<scheme>***@", text)
+    return _SECRET_PARAMETER.sub(r"\g<name>***", text)
+
+
+def json_bytes(value: object) -> bytes:
+    """Return a JSON document for a person or a program: indented, keys in their given order."""
+    return orjson.dumps(
+        plain(value), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE, default=str
+    )
+
+
+def plain(value: Any) -> Any:
+    """Return a value in JSON's types; times in the one fixed form, bytes as their text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, datetime):
+        return format_instant(value)
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def print_json(value: object) -> None:
+    """Print one JSON document on stdout."""
+    sys.stdout.write(json_bytes(value).decode())
+
+
+def styled(text: str, colour: str, *, bold: bool = False) -> str:
+    """Colour a word on stderr, where it is a terminal that wants colours."""
+    return click.style(text, fg=colour, bold=bold) if wants_colour(sys.stderr) else text
+
+
+def wants_colour(stream: Any) -> bool:
+    """Tell whether a stream is a terminal and nobody asked for plain text."""
+    plain_wanted = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return stream.isatty() and not plain_wanted
+
+
+def _escape(number: int) -> str:
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"

@@ -1,0 +1,94 @@
+"""Write the generated parts of the documents, or check them.
+
+    python -m tools.generate_docs            write
+    python -m tools.generate_docs --check    say what differs; exit 1 if anything does
+
+A generated part stands in a hand-written document between ``<!-- generated: NAME -->`` and
+``<!-- end -->``. The schemas are generated whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from tallgrass.ledger.record import WalAttempt, WalRecord, field_models
+from tools.conformance_list import ROOT
+from tools.generated_parts import PARTS
+from tools.record_schema import attempt_schema, record_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+DOCS = ROOT / "docs"
+
+_PART = re.compile(
+    r"(?P<begin><!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(?P<end><!-- end -->)",
+    re.DOTALL,
+)
+
+
+class UnknownPart(ValueError):
+    """A document asks for a part that nobody generates; the message says which."""
+
+
+def main(arguments: list[str] | None = None, docs: Path = DOCS) -> int:
+    """Write or check all documents."""
+    parser = argparse.ArgumentParser(prog="python -m tools.generate_docs", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only say what differs")
+    check = parser.parse_args(arguments).check
+    behind = list(outdated(docs))
+    for path, text in behind:
+        name = path.relative_to(docs.parent)
+        if check:
+            print(f"{name} is behind the code: run `python -m tools.generate_docs`")
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {name}")
+    return 1 if check and behind else 0
+
+
+def outdated(docs: Path) -> Iterator[tuple[Path, str]]:
+    """Yield each document that is not as it should be, with the text that it should have."""
+    for path, text in wanted(docs):
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            yield path, text
+
+
+def wanted(docs: Path) -> Iterator[tuple[Path, str]]:
+    """Yield each document with generated parts, and the text that it should have."""
+    for path in sorted(docs.rglob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        if "<!-- generated:" in text:
+            yield path, with_parts(text, str(path.relative_to(docs)))
+    schemas = docs / "reference" / "schemas"
+    yield schemas / "wal-record.schema.json", _json(record_schema(field_models(WalRecord)))
+    yield schemas / "wal-attempt.schema.json", _json(attempt_schema(field_models(WalAttempt)))
+
+
+def with_parts(text: str, name: str) -> str:
+    """Return a document's text with its generated parts renewed."""
+
+    def renewed(match: re.Match[str]) -> str:
+        render = PARTS.get(match["name"])
+        if render is None:
+            raise UnknownPart(f"{name}: nobody generates {match['name']!r}")
+        return f"{match['begin']}{render()}{match['end']}"
+
+    found = len(_PART.findall(text))
+    if found != text.count("<!-- generated:"):
+        raise UnknownPart(f"{name}: a generated part has no end, or a name that cannot be one")
+    return _PART.sub(renewed, text)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

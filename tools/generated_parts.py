@@ -1,0 +1,182 @@
+"""The generated parts of the documents: each a function that returns Markdown."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tallgrass
+from tallgrass.config import SETTINGS, TABLES, Setting
+from tallgrass.error_codes import CodeScope, registry
+from tallgrass.ledger.record import FieldModel, WalAttempt, WalRecord, field_models
+from tallgrass.ledger.transitions import ATTEMPT_EDGES, EDGES, TERMINAL
+from tallgrass.ledger.vocabulary import (
+    AttemptStatus,
+    CheckStatus,
+    Intent,
+    ProvenanceStatus,
+    StacStatus,
+    Status,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from enum import StrEnum
+
+MIGRATIONS = Path(tallgrass.__file__).parent / "storage" / "migrations"
+
+_WORDS = {str: "text", int: "integer", bytes: "bytes", datetime: "instant"}
+
+#: Field → its vocabulary's title.
+_VOCABULARIES: dict[str, type[StrEnum]] = {
+    "`status` of a record": Status,
+    "`status` of an attempt": AttemptStatus,
+    "`intent`, `rerun_intent`": Intent,
+    "`integrity_status`, `metadata_status`": CheckStatus,
+    "`stac_status`": StacStatus,
+    "`provenance_status`": ProvenanceStatus,
+}
+
+
+def digest() -> str:
+    """Return the SHA-256 over fields, edges and migrations: what the documents describe."""
+    described = {
+        "record": [_described(model) for model in field_models(WalRecord)],
+        "attempt": [_described(model) for model in field_models(WalAttempt)],
+        "edges": [[edge.source, edge.target] for edge in EDGES],
+        "attempt_edges": sorted([source or "", target] for source, target in ATTEMPT_EDGES),
+        "migrations": {
+            path.relative_to(MIGRATIONS).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(MIGRATIONS.glob("*/*.sql"))
+        },
+    }
+    text = json.dumps(described, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _described(model: FieldModel) -> list[object]:
+    return [model.name, _type_word(model), model.nullable, model.canonical, *model.vocabulary]
+
+
+def _digest_line() -> str:
+    return f"Digest of fields, transitions and tables: `sha256:{digest()}`\n"
+
+
+def _fields(row: type[WalRecord | WalAttempt], *, canonical: bool) -> str:
+    models = [model for model in field_models(row) if model.canonical is canonical]
+    return _table(
+        ("field", "type", "null", "meaning"),
+        (
+            (f"`{model.name}`", _type_word(model), _yes(truth=model.nullable), model.doc)
+            for model in models
+        ),
+    )
+
+
+def _type_word(model: FieldModel) -> str:
+    return "word" if model.vocabulary else _WORDS.get(model.kind, "JSON object")
+
+
+def _vocabularies() -> str:
+    return _table(
+        ("field", "words"),
+        (
+            (title, ", ".join(f"`{word}`" for word in vocabulary))
+            for title, vocabulary in _VOCABULARIES.items()
+        ),
+    )
+
+
+def _edges() -> str:
+    return _table(
+        ("", "from", "to", "when"),
+        (
+            (str(number), f"`{edge.source or 'null'}`", f"`{edge.target}`", edge.when)
+            for number, edge in enumerate(EDGES, start=1)
+        ),
+    )
+
+
+def _diagram() -> str:
+    lines = ["```mermaid", "stateDiagram-v2"]
+    lines += [f"    {edge.source or '[*]'} --> {edge.target}" for edge in EDGES]
+    lines += [f"    {status} --> [*]" for status in Status if status in TERMINAL]
+    return "\n".join([*lines, "```", ""])
+
+
+def _attempt_edges() -> str:
+    order = [None, *AttemptStatus]
+    edges = sorted(ATTEMPT_EDGES, key=lambda edge: [order.index(status) for status in edge])
+    return _table(
+        ("from", "to"), ((f"`{source or 'null'}`", f"`{target}`") for source, target in edges)
+    )
+
+
+def _settings() -> str:
+    return _table(
+        ("key", "variable", "default", "shapes output", "meaning"),
+        (
+            (f"`{s.key}`", f"`{s.variable}`", _default(s), _yes(truth=s.shapes_output), s.doc)
+            for s in SETTINGS
+        ),
+    )
+
+
+def _default(setting: Setting) -> str:
+    value = setting.default
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value}`" if isinstance(value, str) else f"{value:g}"
+
+
+def _setting_tables() -> str:
+    return _table(("key", "meaning"), ((f"`{key}`", doc) for key, doc in TABLES.items()))
+
+
+def _codes(scope: CodeScope) -> str:
+    unit = scope is CodeScope.UNIT
+    entries = [entry for entry in registry().values() if entry.scope is scope]
+    head = (
+        ("code", "retried", "meaning", "what to do") if unit else ("code", "meaning", "what to do")
+    )
+    return _table(
+        head,
+        (
+            (f"`{e.code}`", *((_yes(truth=e.retried),) if unit else ()), e.meaning, e.remedy)
+            for e in entries
+        ),
+    )
+
+
+def _yes(*, truth: bool) -> str:
+    return "yes" if truth else "no"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(_cell(cell) for cell in line)} |\n" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+#: Name of a part → what writes it.
+PARTS: dict[str, Callable[[], str]] = {
+    "digest": _digest_line,
+    "record-fields": functools.partial(_fields, WalRecord, canonical=True),
+    "record-own-fields": functools.partial(_fields, WalRecord, canonical=False),
+    "attempt-fields": functools.partial(_fields, WalAttempt, canonical=True),
+    "vocabularies": _vocabularies,
+    "edges": _edges,
+    "diagram": _diagram,
+    "attempt-edges": _attempt_edges,
+    "settings": _settings,
+    "setting-tables": _setting_tables,
+    "unit-codes": functools.partial(_codes, CodeScope.UNIT),
+    "command-codes": functools.partial(_codes, CodeScope.COMMAND),
+}
