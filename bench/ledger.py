@@ -90,7 +90,9 @@ def open_ledger(url: str) -> Stores:
     return stores
 
 
-def run_ledger(stores: Stores, worker: WorkerLease, units: list[IngestUnit]) -> tuple[float, list[Claim]]:
+def run_ledger(
+    stores: Stores, worker: WorkerLease, units: list[IngestUnit]
+) -> tuple[float, list[Claim]]:
     """Take a batch through the ledger; return the seconds inside it."""
     begin = time.perf_counter()
     receipts = stores.ledger.record_and_claim(worker, units)

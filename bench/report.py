@@ -22,7 +22,9 @@ class Row:
     met: bool
 
 
-def row(name: str, ratios: list[float], *, at_most: float | None = None, at_least: float | None = None) -> Row:
+def row(
+    name: str, ratios: list[float], *, at_most: float | None = None, at_least: float | None = None
+) -> Row:
     """Return the median of the rounds' ratios, judged against its bound."""
     ratio = statistics.median(ratios)
     quartiles = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else [ratio] * 3

@@ -3,23 +3,54 @@
 import random
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import tallgrass
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.errors import DatabaseUnusable
 from tallgrass.storage.audit_store import AuditStore
+from tallgrass.storage.exchange import Imported, export_lines, import_lines
 from tallgrass.storage.governance_store import PoisonStore, SwitchStore
+from tallgrass.storage.health import Health, inspect
 from tallgrass.storage.interventions import Interventions
 from tallgrass.storage.leases import Leases
 from tallgrass.storage.ledger import Ledger
-from tallgrass.storage.ledger_reader import LedgerReader
+from tallgrass.storage.ledger_reader import (
+    Annotation,
+    HistoryEvent,
+    LedgerReader,
+    LedgerStats,
+    RecordFilter,
+)
+from tallgrass.storage.migrations import SchemaState, migrate, require_current_schema
+from tallgrass.storage.proofs import Counts, count_for_proof
 from tallgrass.storage.sqlite import SqliteDatabase
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Database
+
+__all__ = [
+    "Annotation",
+    "Counts",
+    "Health",
+    "HistoryEvent",
+    "Imported",
+    "LedgerStats",
+    "RecordFilter",
+    "SchemaState",
+    "Stores",
+    "check_database",
+    "count_for_proof",
+    "export_ledger",
+    "import_ledger",
+    "migrate_database",
+    "open_current_stores",
+    "open_database",
+    "open_stores",
+]
 
 _SQLITE = "sqlite:///"
 
@@ -94,4 +125,52 @@ def open_stores(
         audit=AuditStore(runner),
         switches=SwitchStore(runner),
         poison=PoisonStore(runner),
+    )
+
+
+def open_current_stores(config: Config, *, read_only: bool = False) -> Stores:
+    """Wire all stores to a database whose schema is this release's; any other is refused."""
+    stores = open_stores(config, read_only=read_only)
+    try:
+        require_current_schema(stores.database)
+    except BaseException:
+        stores.close()
+        raise
+    return stores
+
+
+def migrate_database(config: Config) -> tuple[str, Sequence[str]]:
+    """Bring the configured database up to date; return its place and what was applied."""
+    database = open_database(config)
+    try:
+        return database.place, migrate(database).applied
+    finally:
+        database.close()
+
+
+def check_database(config: Config) -> Health:
+    """Tell how the configured database is, by reading only."""
+    database = open_database(config, read_only=True)
+    try:
+        return inspect(database, system_clock)
+    finally:
+        database.close()
+
+
+def export_ledger(stores: Stores) -> Iterator[bytes]:
+    """Yield the whole ledger as lines of JSON."""
+    return export_lines(stores.database)
+
+
+def import_ledger(
+    stores: Stores, config: Config, file: BinaryIO, *, actor: str, source: str
+) -> Imported:
+    """Import what `export_ledger` yielded: all of it, or nothing."""
+    return import_lines(
+        stores.runner,
+        file,
+        actor=actor,
+        source=source,
+        ids=uuid.uuid4,
+        custom_reasons=dict(config.rules.custom_reasons),
     )

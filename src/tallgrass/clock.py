@@ -31,7 +31,7 @@ def format_instant(instant: datetime) -> str:
     if instant.tzinfo is not UTC:
         instant = to_utc(instant)
     # Five instants a unit: this takes 0.8 µs, isoformat and f-strings 1.5 µs.
-    return "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ" % (
+    return "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ" % (  # noqa: UP031
         instant.year,
         instant.month,
         instant.day,

@@ -1,152 +1,45 @@
 """Configuration: flags, then ``TALLGRASS_*`` variables, then a TOML file, then defaults.
 
-Every setting is declared once, in `SETTINGS`: its key, type, default and meaning. An unknown key is
-refused with the nearest known name, wherever it stands. `Config` remembers where each value came
-from, and `config_version` hashes those settings that can change an output.
+The settings are declared in ``settings.py``. An unknown key is refused with the nearest known name,
+wherever it stands. `Config` remembers where each value came from, and `config_version` hashes those
+settings that can change an output.
 """
 
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from tallgrass.canonical_json import canonical_bytes, sha256_hex
 from tallgrass.errors import ConfigError
 from tallgrass.ledger.replay_reasons import CustomReason
-from tallgrass.ledger.rules import MAX_ATTEMPTS_RANGE, DatasetException, LedgerRules
+from tallgrass.ledger.rules import DatasetException, LedgerRules
 from tallgrass.ledger.unit import PROVIDERS
 from tallgrass.retry import Backoff
+from tallgrass.settings import PREFIX, SETTINGS, TABLES, Setting, Value
 
 DEFAULT_FILE = "tallgrass.toml"
-PREFIX = "TALLGRASS_"
 #: Variables with the prefix that are no settings.
 NOT_SETTINGS = frozenset({"TALLGRASS_CONFIG"})
 _TEST_PREFIX = "TALLGRASS_TEST_"
 
-Value = str | int | float | bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One setting with a single value."""
-
-    key: str
-    default: Value
-    doc: str
-    #: Whether it can change what the pipeline writes, and so counts in config_version.
-    shapes_output: bool = False
-    check: Callable[[Value], str | None] = lambda _value: None
-
-    @property
-    def variable(self) -> str:
-        """The environment variable that sets it."""
-        return PREFIX + self.key.upper().replace(".", "_")
-
-
-def _between(low: float, high: float) -> Callable[[Value], str | None]:
-    def check(value: Value) -> str | None:
-        return None if low <= float(value) <= high else f"must be between {low:g} and {high:g}"
-
-    return check
-
-
-def _label(value: Value) -> str | None:
-    text = str(value)
-    allowed = text and all(c.isalnum() or c in "._-" for c in text)
-    return None if allowed else "must be a word of letters, digits, '.', '_' and '-'"
-
-
-def _database_url(value: Value) -> str | None:
-    known = str(value).startswith(("sqlite:///", "postgresql://", "postgres://"))
-    return None if known else "must begin with sqlite:/// or postgresql://"
-
-
-SETTINGS: tuple[Setting, ...] = (
-    Setting(key="env", default="dev", doc="label of metrics, such as dev or prod", check=_label),
-    Setting(
-        key="database.url",
-        default="sqlite:///tallgrass.db",
-        doc="sqlite:///FILE (one machine) or postgresql://…",
-        check=_database_url,
-    ),
-    Setting(
-        key="database.lock_timeout_s",
-        default=30.0,
-        doc="how long a write waits for other writers (SQLite)",
-        check=_between(0.1, 3600),
-    ),
-    Setting(
-        key="worker.id",
-        default="worker",
-        doc="logical name of a worker, never a host name",
-        check=_label,
-    ),
-    Setting(
-        key="worker.batch",
-        default=500,
-        doc="units claimed and committed together",
-        check=_between(1, 10_000),
-    ),
-    Setting(
-        key="worker.lease_s",
-        default=60.0,
-        doc="a worker that does not renew for this long loses its units",
-        check=_between(1, 3600),
-    ),
-    Setting(
-        key="audit.anchor_file",
-        default="tallgrass-audit-anchors.jsonl",
-        doc="where the audit chain's heads are written down, outside the database",
-    ),
-    Setting(
-        key="ledger.max_attempts",
-        default=8,
-        doc="attempts of a unit before it is held; keep it above the queue's maxReceiveCount",
-        shapes_output=True,
-        check=_between(MAX_ATTEMPTS_RANGE.start, MAX_ATTEMPTS_RANGE.stop - 1),
-    ),
-    Setting(
-        key="ledger.retry_base_s",
-        default=5.0,
-        doc="ceiling of the first back-off; it doubles with each failure",
-        check=_between(0.001, 3600),
-    ),
-    Setting(
-        key="ledger.retry_cap_s",
-        default=900.0,
-        doc="ceiling of every back-off",
-        check=_between(0.001, 86_400),
-    ),
-    Setting(
-        key="ledger.allow_partial",
-        default=True,
-        doc="whether partial provenance still makes a success",
-        shapes_output=True,
-    ),
-    Setting(
-        key="ledger.allow_suspect",
-        default=True,
-        doc="whether a suspect integrity or metadata result still makes a success",
-        shapes_output=True,
-    ),
-    Setting(
-        key="ledger.reingest",
-        default=True,
-        doc="whether an overwritten source object is ingested again",
-        shapes_output=True,
-    ),
-)
 _BY_KEY = {setting.key: setting for setting in SETTINGS}
+#: What the settings and tables of a file stand below: `database`, `worker` …
+_SECTIONS = frozenset(key.rpartition(".")[0] for key in (*_BY_KEY, *TABLES)) - {""}
 
-#: Tables that only a file can hold, each with its meaning.
-TABLES: dict[str, str] = {
-    "ledger.providers": "further providers beside aws, azure and gcp",
-    "ledger.replay_reasons": "custom reasons: [ledger.replay_reasons.CODE] description, approval_ref",
-    "ledger.exceptions": "[ledger.exceptions.DATASET] approval_ref and what it may do differently",
-    "ledger.extensions": "declared extension fields: DATASET = ['ext_name', …]",
+#: The keys of one custom reason and of one exception, with their types.
+_REASON_KEYS: dict[str, type] = {"description": str, "approval_ref": str}
+_EXCEPTION_KEYS: dict[str, type] = {
+    "approval_ref": str,
+    "max_attempts": int,
+    "allow_partial": bool,
+    "allow_suspect": bool,
+    "reingest": bool,
 }
+_TYPE_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,8 +56,15 @@ class Config:
     @property
     def config_version(self) -> str:
         """Hash of the settings that can change an output; addresses and sizes do not count."""
-        shaping = {s.key: self.values[s.key] for s in SETTINGS if s.shapes_output}
-        return sha256_hex(canonical_bytes({"settings": shaping, "tables": self.tables}))[:16]
+        rules = self.rules
+        shaping = {
+            "settings": {s.key: self.values[s.key] for s in SETTINGS if s.shapes_output},
+            "providers": sorted(rules.providers),
+            "replay_reasons": dict(rules.custom_reasons),
+            "exceptions": dict(rules.exceptions),
+            "extensions": {dataset: sorted(names) for dataset, names in rules.extensions.items()},
+        }
+        return sha256_hex(canonical_bytes(shaping))[:16]
 
     def text(self, key: str) -> str:
         """Return a setting that is text."""
@@ -213,15 +113,12 @@ def load_config(
 
 
 def _find_file(file: Path | None, environment: Mapping[str, str]) -> Path | None:
-    named = file or (
-        Path(environment["TALLGRASS_CONFIG"]) if environment.get("TALLGRASS_CONFIG") else None
-    )
-    if named is None:
+    if file is None and not environment.get("TALLGRASS_CONFIG"):
         default = Path(DEFAULT_FILE)
         return default if default.is_file() else None
+    named = file or Path(environment["TALLGRASS_CONFIG"])
     if not named.is_file():
-        message = f"there is no configuration file {named}"
-        raise ConfigError(message)
+        raise ConfigError(f"there is no configuration file {named}")
     return named
 
 
@@ -229,17 +126,16 @@ def _read_toml(file: Path) -> dict[str, object]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
-        message = f"{file} is not TOML: {exc}"
-        raise ConfigError(message) from exc
+        raise ConfigError(f"{file} is not TOML: {exc}") from exc
     except OSError as exc:
-        message = f"cannot read {file}: {exc.strerror}"
-        raise ConfigError(message) from exc
+        raise ConfigError(f"cannot read {file}: {exc.strerror}") from exc
 
 
 def _flatten(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the file's keys with their values; what is no section is a setting or a table."""
     for name, value in table.items():
         key = f"{prefix}{name}"
-        if isinstance(value, dict) and key not in TABLES and key not in _BY_KEY:
+        if isinstance(value, dict) and key in _SECTIONS:
             yield from _flatten(value, f"{key}.")
         else:
             yield key, value
@@ -251,19 +147,20 @@ def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[Setting,
         if not name.startswith(PREFIX) or name.startswith(_TEST_PREFIX) or name in NOT_SETTINGS:
             continue
         if name not in by_variable:
-            message = f"unknown variable {name}{_did_you_mean(name, by_variable)}"
-            raise ConfigError(message)
+            raise ConfigError(f"unknown variable {name}{_did_you_mean(name, by_variable)}")
         yield by_variable[name], environment[name]
 
 
 def _known(key: str, place: str) -> Setting:
+    if key in _SECTIONS:
+        raise ConfigError(f"{place}: {key} must be a table")
     if key not in _BY_KEY:
-        message = f"{place}: unknown key {key!r}{_did_you_mean(key, [*_BY_KEY, *TABLES])}"
-        raise ConfigError(message)
+        known = (*_BY_KEY, *TABLES, *sorted(_SECTIONS))
+        raise ConfigError(f"{place}: unknown key {key!r}{_did_you_mean(key, known)}")
     return _BY_KEY[key]
 
 
-def _did_you_mean(name: str, known: Mapping[str, object] | list[str]) -> str:
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else ""
 
@@ -273,15 +170,13 @@ def _parsed(setting: Setting, text: str) -> Value:
     if isinstance(setting.default, bool):
         words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
         if text.lower() not in words:
-            message = f"${setting.variable}: {text!r} is neither true nor false"
-            raise ConfigError(message)
+            raise ConfigError(f"${setting.variable}: {text!r} is neither true nor false")
         return words[text.lower()]
     if isinstance(setting.default, int | float):
         try:
             return type(setting.default)(text)
         except ValueError:
-            message = f"${setting.variable}: {text!r} is not a number"
-            raise ConfigError(message) from None
+            raise ConfigError(f"${setting.variable}: {text!r} is not a number") from None
     return text
 
 
@@ -290,79 +185,81 @@ def _typed(setting: Setting, value: object, place: str) -> Value:
     if wanted is float and type(value) is int:
         value = float(value)
     if type(value) is not wanted:
-        name = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
-        message = f"{place}: {setting.key} must be {name[wanted]}, not {value!r}"
-        raise ConfigError(message)
-    if problem := setting.check(value):  # type: ignore[arg-type]
-        message = f"{place}: {setting.key} {problem}, not {value!r}"
-        raise ConfigError(message)
-    return value  # type: ignore[return-value]
+        raise ConfigError(f"{place}: {setting.key} must be {_TYPE_NAMES[wanted]}, not {value!r}")
+    if problem := setting.check(value):
+        raise ConfigError(f"{place}: {setting.key} {problem}, not {value!r}")
+    return value
 
 
 def _rules(values: Mapping[str, Value], tables: Mapping[str, object], place: str) -> LedgerRules:
-    reasons = _entries(tables, "ledger.replay_reasons", CustomReason, "code", place)
-    exceptions = _entries(tables, "ledger.exceptions", DatasetException, "dataset", place)
-    return LedgerRules(
-        max_attempts=int(values["ledger.max_attempts"]),
-        backoff=Backoff(
-            base_s=float(values["ledger.retry_base_s"]), cap_s=float(values["ledger.retry_cap_s"])
-        ),
-        allow_partial=bool(values["ledger.allow_partial"]),
-        allow_suspect=bool(values["ledger.allow_suspect"]),
-        reingest=bool(values["ledger.reingest"]),
-        providers=PROVIDERS | frozenset(_names(tables.get("ledger.providers", []), place)),
-        custom_reasons=reasons,
-        exceptions=exceptions,
-        extensions={
-            dataset: frozenset(_names(names, place))
-            for dataset, names in _table(tables, "ledger.extensions", place).items()
-        },
-    )
+    """Build the ledger's rules; whatever they refuse is told with the file that says it."""
+    reasons = _entries(tables, "ledger.replay_reasons", _REASON_KEYS, ("description",))
+    exceptions = _entries(tables, "ledger.exceptions", _EXCEPTION_KEYS)
+    try:
+        return LedgerRules(
+            max_attempts=int(values["ledger.max_attempts"]),
+            backoff=Backoff(
+                base_s=float(values["ledger.retry_base_s"]),
+                cap_s=float(values["ledger.retry_cap_s"]),
+            ),
+            allow_partial=bool(values["ledger.allow_partial"]),
+            allow_suspect=bool(values["ledger.allow_suspect"]),
+            reingest=bool(values["ledger.reingest"]),
+            providers=PROVIDERS | _names(tables.get("ledger.providers", []), "ledger.providers"),
+            custom_reasons={code: CustomReason(code=code, **body) for code, body in reasons},
+            exceptions={name: DatasetException(dataset=name, **body) for name, body in exceptions},
+            extensions={
+                dataset: _names(names, f"ledger.extensions.{dataset}")
+                for dataset, names in _table(tables, "ledger.extensions").items()
+            },
+        )
+    except ConfigError as exc:
+        raise ConfigError(f"{place}: {exc}", code=exc.code) from exc
 
 
-def _entries(  # type: ignore[no-untyped-def]
-    tables: Mapping[str, object], key: str, entry: type, name_field: str, place: str
-):
-    """Read ``[key.NAME]`` tables as entries; unknown and missing fields are refused."""
-    known = {item.name: item for item in fields(entry)}
-    entries = {}
-    for name, body in _table(tables, key, place).items():
-        where = f"{place}: {key}.{name}"
-        if not isinstance(body, dict):
-            message = f"{where} must be a table"
-            raise ConfigError(message)
-        for field_name, value in body.items():
-            if field_name not in known or field_name == name_field:
-                message = f"{where}: unknown key {field_name!r}{_did_you_mean(field_name, known)}"
-                raise ConfigError(message)
-            _require_field_type(where, field_name, value, known[field_name].type)
-        missing = [f for f in ("description", "approval_ref") if f in known and f not in body]
-        if missing:
-            message = f"{where}: {missing[0]} is missing"
-            raise ConfigError(message, code="exception_without_approval")
-        entries[name] = entry(**{name_field: name, **body})
-    return entries
+def _entries(
+    tables: Mapping[str, object],
+    key: str,
+    types: Mapping[str, type],
+    required: tuple[str, ...] = (),
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name and the checked body of each ``[key.NAME]``.
+
+    A body without `approval_ref` gets an empty one, which its class refuses.
+    """
+    for name, body in _table(tables, key).items():
+        where = f"{key}.{name}"
+        checked = _body(body, where, types)
+        for field_name in required:
+            if field_name not in checked:
+                raise ConfigError(f"{where}: {field_name} is missing")
+        yield name, {"approval_ref": "", **checked}
 
 
-def _require_field_type(where: str, name: str, value: object, annotation: object) -> None:
-    wanted = {"str": str, "bool": bool, "int": int}
-    text = getattr(annotation, "__name__", str(annotation))
-    expected = next(kind for word, kind in wanted.items() if word in text)
-    if type(value) is not expected:
-        message = f"{where}.{name} must be of type {expected.__name__}, not {value!r}"
-        raise ConfigError(message)
+def _body(body: object, where: str, types: Mapping[str, type]) -> dict[str, Any]:
+    """Return a table whose keys are known and whose values have their types."""
+    if not isinstance(body, dict):
+        raise ConfigError(f"{where} must be a table")
+    for field_name, value in body.items():
+        if field_name not in types:
+            raise ConfigError(
+                f"{where}: unknown key {field_name!r}{_did_you_mean(field_name, types)}"
+            )
+        # An exact type: to Python, true is a whole number too.
+        if type(value) is not types[field_name]:
+            wanted = _TYPE_NAMES[types[field_name]]
+            raise ConfigError(f"{where}.{field_name} must be {wanted}, not {value!r}")
+    return body
 
 
-def _table(tables: Mapping[str, object], key: str, place: str) -> dict[str, object]:
+def _table(tables: Mapping[str, object], key: str) -> dict[str, object]:
     table = tables.get(key, {})
     if not isinstance(table, dict):
-        message = f"{place}: {key} must be a table"
-        raise ConfigError(message)
+        raise ConfigError(f"{key} must be a table")
     return table
 
 
-def _names(value: object, place: str) -> list[str]:
+def _names(value: object, where: str) -> frozenset[str]:
     if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
-        message = f"{place}: {value!r} must be a list of names"
-        raise ConfigError(message)
-    return value
+        raise ConfigError(f"{where} must be a list of names, not {value!r}")
+    return frozenset(value)

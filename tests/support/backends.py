@@ -85,6 +85,14 @@ class Backend:
         finally:
             connection.close()
 
+    def rows(self, statement: str, *params: object) -> list[dict[str, Any]]:
+        """Run a raw query and return its rows by the names of their columns."""
+        connection = self.connect()
+        try:
+            return read_rows(connection, statement, *params)
+        finally:
+            connection.close()
+
     def expire(self, worker: WorkerLease) -> None:
         """Let a worker's lease end without waiting for it."""
         self.sql(
@@ -106,6 +114,15 @@ def prepare(name: str, url: str) -> Backend:
     migrate(stores.database)
     stores.close()
     return backend
+
+
+def read_rows(connection: Any, statement: str, *params: object) -> list[dict[str, Any]]:
+    """Query a raw connection; rows come by column name, values alike on both databases."""
+    if isinstance(connection, psycopg.Connection):
+        statement = statement.replace("?", "%s")
+    cursor = connection.execute(statement, params)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, map(_plain, row), strict=True)) for row in cursor.fetchall()]
 
 
 def _plain(value: object) -> object:

@@ -13,18 +13,12 @@ import click
 
 from tallgrass.cli.text import hide_credentials, json_bytes, printable, styled
 from tallgrass.error_codes import ErrorCode, lookup
-from tallgrass.errors import PermanentError, TallgrassError
+from tallgrass.errors import TallgrassError
 
 ERROR = 1
 BAD_ARGUMENTS = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-
-
-class OutputFailed(PermanentError):
-    """What the command had to write could not be written."""
-
-    default_code = "output_failed"
 
 
 def report_failure(error: BaseException, args: Sequence[str]) -> int:

@@ -17,7 +17,11 @@ from tallgrass.clock import format_instant
 _STEERING = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
-_CREDENTIALS = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^\s?'\"]*@", re.IGNORECASE)
+#: A database's password may hold a slash; an object's key may hold an @.
+_CREDENTIALS = re.compile(
+    r"(?P<scheme>\bp[a-z0-9+.-]*://)[^\s?'\"]*@|(?P<other>\b[a-z][a-z0-9+.-]*://)[^\s/?'\"@]*@",
+    re.IGNORECASE,
+)
 _SECRET_PARAMETER = re.compile(
     r"(?P<name>\b\w*(?:password|passfile|secret|token|key)\w*=)[^\s&'\"]+", re.IGNORECASE
 )
@@ -30,7 +34,7 @@ def printable(text: str) -> str:
 
 def hide_credentials(text: str) -> str:
     """Return the text without user, password and keys of the addresses in it."""
-    text = _CREDENTIALS.sub(r"\g<scheme>***@", text)
+    text = _CREDENTIALS.sub(lambda match: f"{match['scheme'] or match['other']}***@", text)
     return _SECRET_PARAMETER.sub(r"\g<name>***", text)
 
 

@@ -21,13 +21,13 @@ class Action(StrEnum):
     CLAIM = "claim"  # open an attempt now
     WAIT = "wait"  # held elsewhere, or its back-off runs: see the message again later
     DUE = "due"  # the ledger runs it by its own schedule: the message may go
-    PARK = "park"  # switched off: recorded as due, the message may go
+    PARK = "park"  # switched off, or to be isolated: recorded as due, the message may go
     RECOVER = "recover"  # its holder lost the lease: recover first, then look again
     DUPLICATE = "duplicate"  # already done
     IGNORE_OLDER = "ignore_older"  # an older version than the one known
     NOT_REINGESTED = "not_reingested"  # overwritten, but the dataset wants the first version only
     LEAVE_FAILED = "leave_failed"  # its code is not retried: the queue's redrive takes the message
-    QUARANTINE = "quarantine"  # at its limit: hold it for a person
+    QUARANTINE = "quarantine"  # at its limit: hold it for a person; a succeeded one stays stale
     HELD = "held"  # in quarantine already
     RECORD_NEWER = "record_newer"  # in quarantine; a release shall use this newer object
 
@@ -113,13 +113,12 @@ def _receive_pending(
     known: Known, order: ObjectOrder, now: datetime, rules: LedgerRules, *, switched_off: bool
 ) -> Decision:
     newer = order is ObjectOrder.NEWER
-    if switched_off:
+    if switched_off or (newer and known.lease_expiries):
         return Decision(action=Action.PARK, adopts_object=newer, resets_budget=newer)
     if not newer:
         if at_limit(known, rules):
             return Decision(action=Action.QUARANTINE)
-        # Recovered units are claimed by the schedule, which isolates them; others may have to wait.
-        if known.lease_expiries or (known.due_at is not None and known.due_at > now):
+        if _is_scheduled(known, now):
             return Decision(action=Action.DUE)
     return Decision(action=Action.CLAIM, adopts_object=True, resets_budget=newer)
 
@@ -149,8 +148,20 @@ def _receive_succeeded(
         return Decision(action=Action.NOT_REINGESTED)
     if known.held_until is not None:
         return _wait_for_holder(known, now)
-    action = Action.PARK if switched_off else Action.CLAIM
-    return Decision(action=action, intent=Intent.REINGEST, adopts_object=True, resets_budget=True)
+    newer = order is ObjectOrder.NEWER
+    if not newer:
+        # Nobody knows whether it was overwritten: only a newer object is worth a new budget.
+        if at_limit(known, rules):
+            return Decision(action=Action.QUARANTINE)
+        if _is_scheduled(known, now):
+            return Decision(action=Action.DUE)
+    action = Action.PARK if switched_off or known.lease_expiries else Action.CLAIM
+    return Decision(action=action, intent=Intent.REINGEST, adopts_object=True, resets_budget=newer)
+
+
+def _is_scheduled(known: Known, now: datetime) -> bool:
+    """Tell whether the ledger runs the unit by itself: later, or, if it lost a worker, isolated."""
+    return known.due_at is not None and (known.due_at > now or known.lease_expiries > 0)
 
 
 def _wait_for_holder(known: Known, now: datetime) -> Decision:

@@ -1,47 +1,139 @@
-"""Error messages without secrets, persons or places."""
+r"""Error messages without secrets, persons or places.
+
+Rather a word too many hidden than a secret kept: a pattern takes all that may belong to a value.
+"""
 
 import re
-from collections.abc import Callable
 
 #: A message is a summary; what is longer is cut.
 MESSAGE_CHARS_MAX = 500
 #: Patterns do not run over megabytes.
 _SCANNED_CHARS_MAX = 4 * MESSAGE_CHARS_MAX
+#: An escape or a cut can make a new match of what is left; a few passes settle it.
+_PASSES_MAX = 8
 
-_PATTERNS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*-----|\Z)", re.DOTALL), "[key]"),
-    # user:password@ and everything after ? of an address: signatures, tokens, SAS, credentials.
-    (re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^\s/@'\"]+@", re.IGNORECASE), r"\g<scheme>[redacted]@"),
-    (re.compile(r"(?P<address>[a-z][a-z0-9+.-]*://[^\s?'\"<>]+)\?[^\s'\"<>]+", re.IGNORECASE), r"\g<address>?[redacted]"),
-    (re.compile(r"\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE), "[credential]"),
-    (
-        re.compile(
-            r"(?P<name>[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|"
-            r"authorization|signature|credential|session[_-]?id|cookie)[\w.-]*)"
-            r"(?P<sep>['\"]?\s*[=:]\s*['\"]?)[^\s'\",;&)}\]]+",
-            re.IGNORECASE,
-        ),
+#: Names whose value is a secret, alone or as part of a longer name.
+_SENSITIVE = r"""(?:
+    passw(?:or)?d | passphrase | pwd | secret | token | signature | credential | cookie | session
+    | authorization
+    | (?:api|access|account|shared|private|encryption|signing|client)[_-]?key
+    | (?<![^\W_]) (?:sig|pass|pw|pin|auth|ssn) (?![^\W_])
+)"""
+_NAME = rf"[\w.-]{{0,64}} {_SENSITIVE} [\w.-]{{0,64}}"
+#: In quotes, in escaped quotes, or up to the next blank; the closing quote may have been cut off.
+_VALUE = r"""(?:
+    \[redacted\]
+    | \\" (?:(?!\\").)* (?:\\")? | \\' (?:(?!\\').)* (?:\\')?
+    | "(?:[^"\\]|\\.)*"? | '(?:[^'\\]|\\.)*'?
+    | \S+
+)"""
+_SIGN = r"[-+\u2212]?"
+_AXIS = r"\b (?:[a-z]+_)? (?:lat(?:itude)?|lon(?:gitude)?|lng) (?:_[a-z]+)? \b"
+_LABEL = rf"""{_AXIS} ['"]? (?: \s*[=:]\s* | \s+(?:(?:of|is|was)\s+)? )"""
+_COMPASS = r"(?-i:[NSEW])\b"
+_DEGREES = rf"{_SIGN} \d{{1,3}}\.\d+ (?:\s*°?\s*{_COMPASS})?"
+_NUMBERS = r"[-+\u2212\d.,\s\[\](){}]"
+
+
+def _pattern(expression: str, replacement: str) -> tuple[re.Pattern[str], str]:
+    return re.compile(expression, re.IGNORECASE | re.VERBOSE | re.DOTALL), replacement
+
+
+_SECRETS = (
+    _pattern(
+        r"-----BEGIN\ [A-Z ]*PRIVATE\ KEY[A-Z ]*-----.*?(?:-----END\ [A-Z ]*-----|\Z)", "[key]"
+    ),
+    # A whole header line: it holds several values.
+    _pattern(
+        r"""\b(?P<name>(?:proxy-)?authorization|(?:set-)?cookie)\s*:\s*
+            (?!\s|\[redacted\]) [^\r\n'"]+""",
+        r"\g<name>: [redacted]",
+    ),
+    # user:password@ up to the last @ of an address, and everything after its question mark.
+    _pattern(r"(?P<scheme>\b[a-z][a-z0-9+.-]{0,20}://)[^\s'\"<>?]*@", r"\g<scheme>[redacted]@"),
+    _pattern(
+        r"(?P<address>\b[a-z][a-z0-9+.-]{0,20}://[^\s?'\"<>]+)\?[^\s'\"<>]+",
+        r"\g<address>?[redacted]",
+    ),
+    _pattern(r"\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}", "[credential]"),
+    # <Password>…, name=value and its like, --name value, name "value".
+    _pattern(rf"<(?P<name>{_NAME})>[^<]+", r"<\g<name>>[redacted]"),
+    _pattern(
+        rf"""(?P<name>{_NAME}) (?P<sep>\\?['"]?\]? \s* (?:[=:]+>?|->|%3[AD]) \s*) {_VALUE}""",
         r"\g<name>\g<sep>[redacted]",
     ),
-    (re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b"), "[credential]"),
-    (re.compile(r"\b(?:gh[pousr]_|xox[abprs]-|whsec_|sk-|eyJ)[A-Za-z0-9._-]{8,}"), "[credential]"),
-    (re.compile(r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+\b"), "[e-mail]"),
-    (re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}\b"), "[address]"),
-    (re.compile(r"\b\d{3}-\d{2}-\d{4}\b|\+?\b\d{1,2}[ .-]?\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}\b"), "[number]"),
-    # A pair of decimal degrees, written "38.9, -95.2", "POINT(-95.2 38.9)" or "lat=38.9 lon=-95.2".
-    (
-        re.compile(
-            r"(?:\b(?:lat(?:itude)?|lon(?:gitude)?|lng)\b['\"]?\s*[=:]\s*)?[-+]?\d{1,3}\.\d+\s*"
-            r"(?:°?\s*[NSEW]\b)?[\s,;]+(?:(?:lat(?:itude)?|lon(?:gitude)?|lng)\b['\"]?\s*[=:]\s*)?"
-            r"[-+]?\d{1,3}\.\d+(?:°?\s*[NSEW]\b)?",
-            re.IGNORECASE,
-        ),
+    _pattern(rf"(?P<name>(?<!\S)--?{_NAME})\s+{_VALUE}", r"\g<name> [redacted]"),
+    _pattern(
+        rf"""(?P<name>{_SENSITIVE}) \s+ (?:is\s+)? (?:'[^']+'|"[^"]+")""", r"\g<name> [redacted]"
+    ),
+    # Keys that show what they are by their form.
+    _pattern(r"\b(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{12,}\b", "[credential]"),
+    _pattern(
+        r"""\b(?: gh[pousr]_ | github_pat_ | glpat- | npm_ | pypi- | hf_ | dop_v1_ | xox[abeprs]-
+            | whsec_ | sk- | [spr]k_(?:live|test)_ | ya29\. | AIza | eyJ | SG\. )
+            [A-Za-z0-9._-]{8,}""",
+        "[credential]",
+    ),
+    # 40 characters with capitals, small letters and digits: an AWS secret key.
+    _pattern(
+        r"""(?<![A-Za-z0-9/+=]) (?=\S{0,39}(?-i:[a-z])) (?=\S{0,39}(?-i:[A-Z])) (?=\S{0,39}\d)
+            [A-Za-z0-9/+]{40} (?![A-Za-z0-9/+=])""",
+        "[credential]",
+    ),
+)
+
+_PERSONS_AND_MACHINES = (
+    _pattern(
+        r"""(?:"[^"]{1,64}"|[\w.%+'-]{1,64}) (?:@|%40) [\w-]{1,63}(?:\.[\w-]{1,63})*""", "[e-mail]"
+    ),
+    _pattern(r"(?P<folder>[/\\](?:home|users)[/\\])[^/\\\s'\":]+", r"\g<folder>[user]"),
+    # IPv4, MAC, IPv6 in full and shortened.
+    _pattern(r"\b(?:\d{1,3}\.){3}\d{1,3}\b", "[address]"),
+    _pattern(r"\b(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}\b", "[address]"),
+    _pattern(
+        r"""(?<![\w:]) (?: (?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}
+            | (?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})? :: [0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6}
+            ) (?![\w:])""",
+        "[address]",
+    ),
+    # Social security and card numbers, then telephones.
+    _pattern(
+        r"""(?<![\w.-]) (?: \d{3}-\d{2}-\d{4} | \d{4}([ -])\d{4}\1\d{4}\1\d{1,4} | [3-6]\d{15} )
+            (?![\w-])""",
+        "[number]",
+    ),
+    _pattern(
+        r"""(?<![\w.-]) (?:\+?\d{1,3}[ .-]?)? (?:\(\d{3}\)[ ]?|\d{3}[ .-]) \d{3}[ .-]\d{4}
+            (?![\w-])""",
+        "[number]",
+    ),
+    _pattern(r"(?<!\w)\+\d{1,3}[ .-]?(?:\(?\d{2,5}\)?[ .-]?){1,4}\d{3,}(?!\w)", "[number]"),
+)
+
+_PLACES = (
+    # coordinates: [-95, 38] and bbox=-95,38,-94,39; then POINT(-95 38).
+    _pattern(
+        rf"""\b(?P<name>coordinates|bbox|bounds|extent) (?P<sep>['"]?\s*[=:]\s*)
+             {_NUMBERS}* \d {_NUMBERS}*""",
+        r"\g<name>\g<sep>[coordinates] ",
+    ),
+    _pattern(
+        rf"\b(?:multi)?(?:point|linestring|polygon) \s* z?m? \s* \( {_NUMBERS}+", "[coordinates] "
+    ),
+    # 38.9, -95.2 and lat=38.9 lon=-95.2; one of them alone; N38.9; 38°58'18"N.
+    _pattern(rf"(?:{_LABEL})? {_DEGREES} [\s,;/]+ (?:{_LABEL})? {_DEGREES}", "[coordinates]"),
+    _pattern(rf"{_LABEL} {_SIGN} \d{{1,3}}(?:\.\d+)?\b", "[coordinates]"),
+    _pattern(r"\b(?-i:[NSEW])\s?\d{1,3}\.\d+", "[coordinates]"),
+    _pattern(
+        rf"""{_SIGN} \d{{1,3}}(?:\.\d+)?\s*°
+             (?: \s*\d{{1,2}}(?:\.\d+)?\s*['\u2032\u2019]
+                 (?:\s*\d{{1,2}}(?:\.\d+)?\s*(?:["\u2033]|''))? )?
+             (?:\s*{_COMPASS})?""",
         "[coordinates]",
     ),
-    (re.compile(r"\b(?:lat(?:itude)?|lon(?:gitude)?|lng)\b['\"]?\s*[=:]\s*[-+]?\d{1,3}(?:\.\d+)?", re.IGNORECASE), "[coordinates]"),
-)  # fmt: skip
+)
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_PATTERNS = (*_SECRETS, *_PERSONS_AND_MACHINES, *_PLACES)
 
 
 def redact(message: str) -> str:
@@ -49,10 +141,26 @@ def redact(message: str) -> str:
     text = message
     if len(text) > _SCANNED_CHARS_MAX:
         # At a blank, so that no half of a secret is left that a pattern would not know.
-        text = text[:_SCANNED_CHARS_MAX].rsplit(maxsplit=1)[0]
+        words = text[:_SCANNED_CHARS_MAX].rsplit(maxsplit=1)
+        text = words[0] if words else ""
+    for _ in range(_PASSES_MAX):
+        redacted = _redact_once(text)
+        if redacted == text:
+            break
+        text = redacted
+    return text
+
+
+def _redact_once(text: str) -> str:
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
-    text = _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else _escaped(char) for char in text)
     if len(text) > MESSAGE_CHARS_MAX:
         text = text[: MESSAGE_CHARS_MAX - 1] + "…"
     return text
+
+
+def _escaped(char: str) -> str:
+    r"""Write a control, format or broken character as \uXXXX."""
+    return f"\\u{ord(char):04x}"

@@ -190,22 +190,23 @@ class ClaimWrites:
         budget_from: int,
     ) -> Claim:
         rerun = status is Status.SUCCEEDED
-        event, object_ref = unit.event, unit.object_ref
+        wal_id, event, object_ref = unit.wal_id, unit.event, unit.object_ref
+        from_status, why = status.value, intent.value
         self.claims.append(
             (
-                unit.wal_id,
+                wal_id,
                 version,
-                status.value,
-                "succeeded" if rerun else "in_progress",
+                from_status,
+                from_status if rerun else "in_progress",
                 budget_from,
-                intent.value if rerun else None,
+                why if rerun else None,
             )
         )
         self.attempts.append(
             (
-                unit.wal_id,
+                wal_id,
                 attempts + 1,
-                intent.value,
+                why,
                 None,
                 unit.queue,
                 format_instant(event.event_time),
@@ -215,7 +216,7 @@ class ClaimWrites:
                 object_ref.size,
                 object_ref.sequencer,
                 object_ref.version_id,
-                status.value,
+                from_status,
                 version + 1,
             )
         )

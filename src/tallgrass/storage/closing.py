@@ -38,6 +38,8 @@ class _Close:
     verdict: Verdict
     error_message: str | None
     delay_s: float
+    #: What the four operators said, as it is stored.
+    statuses: tuple[str, str, str, str]
 
 
 class Closing:
@@ -96,7 +98,13 @@ class Closing:
         if verdict is not Verdict.SUCCEEDED and outcome.error_code != "handed_back":
             delay_s = self._rules.backoff.delay_s(used, random)
         message = None if outcome.error_message is None else redact(outcome.error_message)
-        return _Close(claim, outcome, verdict, message, delay_s)
+        statuses = (
+            outcome.integrity_status.value,
+            outcome.metadata_status.value,
+            outcome.stac_status.value,
+            outcome.provenance_status.value,
+        )
+        return _Close(claim, outcome, verdict, message, delay_s, statuses)
 
     def _write_records(
         self, tx: Transaction, worker: WorkerLease, closes: Sequence[_Close], now: datetime
@@ -160,10 +168,7 @@ def _attempt_row(close: _Close) -> tuple[object, ...]:
         claim.version + 1,
         outcome.error_code,
         close.error_message,
-        outcome.integrity_status.value,
-        outcome.metadata_status.value,
-        outcome.stac_status.value,
-        outcome.provenance_status.value,
+        *close.statuses,
         outcome.read_etag,
         None if outcome.evidence is None else outcome.evidence.decode(),
         outcome.item_sha256,
@@ -183,7 +188,10 @@ def _success_row(close: _Close) -> tuple[object, ...]:
         "succeeded",
         None,
         None,
-        *_operator_columns(outcome),
+        *close.statuses,
+        outcome.stac_item_id,
+        outcome.stac_collection_id,
+        outcome.stac_item_href,
         claim.attempt_no,
         claim.attempt_no,
         None,
@@ -203,23 +211,14 @@ def _failure_row(close: _Close, now: datetime) -> tuple[object, ...]:
         "failed",
         outcome.error_code,
         close.error_message,
-        *_operator_columns(outcome),
+        *close.statuses,
+        outcome.stac_item_id,
+        outcome.stac_collection_id,
+        outcome.stac_item_href,
         None,
         claim.budget_from,
         retry_after if by_ledger and close.verdict is Verdict.FAILED else None,
         retry_after,
-    )
-
-
-def _operator_columns(outcome: Outcome) -> tuple[object, ...]:
-    return (
-        outcome.integrity_status.value,
-        outcome.metadata_status.value,
-        outcome.stac_status.value,
-        outcome.provenance_status.value,
-        outcome.stac_item_id,
-        outcome.stac_collection_id,
-        outcome.stac_item_href,
     )
 
 

@@ -250,11 +250,19 @@ def split_statements(script: str) -> Iterator[str]:
 
 def refuse_network_filesystem(path: Path, mounts: str | None = None) -> None:
     """Refuse a file whose file system cannot lock between hosts; `mounts` as in mountinfo."""
+    point, kind = filesystem_of(path, mounts)
+    if _NETWORK_FILESYSTEMS.fullmatch(kind):
+        message = f"{path} lies on {point}, a network file system ({kind})"
+        raise DatabaseUnusable(message, code="database_on_network_filesystem")
+
+
+def filesystem_of(path: Path, mounts: str | None = None) -> tuple[str, str]:
+    """Return where the file's file system is mounted, and its kind; empty if nobody knows."""
     if mounts is None:
         try:
             mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
         except OSError:  # not Linux: nothing to go by
-            return
+            return "", ""
     target = str(path.absolute().parent.resolve() / path.name)
     best, kind = "", ""
     for line in mounts.splitlines():
@@ -263,9 +271,7 @@ def refuse_network_filesystem(path: Path, mounts: str | None = None) -> None:
         inside = target == point or target.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= len(best):
             best, kind = point, right.split()[0]
-    if _NETWORK_FILESYSTEMS.fullmatch(kind):
-        message = f"{path} lies on {best}, a network file system ({kind})"
-        raise DatabaseUnusable(message, code="database_on_network_filesystem")
+    return best, kind
 
 
 def _once(query: Query, params: dict[str, object]) -> tuple[object, ...]:

@@ -28,6 +28,7 @@ CREATE TABLE wal_records (
   created_at          timestamptz NOT NULL,
   updated_at          timestamptz NOT NULL,
   version             integer NOT NULL CHECK (version >= 1),
+  recorded_by         text NOT NULL,
   extensions          text,
   due_at              timestamptz,
   retry_after         timestamptz,
@@ -206,7 +207,7 @@ CREATE TABLE poison_messages (
 -- What happened to a unit, one row an edge, in order of version.
 CREATE VIEW wal_history AS
   SELECT wal_id, 1 AS version, created_at AS occurred_at, 'recorded' AS kind, NULL::text AS from_status,
-    'pending' AS to_status, NULL::integer AS attempt_no, NULL::text AS actor, NULL::text AS reason,
+    'pending' AS to_status, NULL::integer AS attempt_no, recorded_by AS actor, NULL::text AS reason,
     NULL::text AS replay_run_id, NULL::text AS approval_ref
   FROM wal_records
   UNION ALL

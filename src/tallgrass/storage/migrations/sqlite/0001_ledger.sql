@@ -29,6 +29,7 @@ CREATE TABLE wal_records (
   created_at          TEXT    NOT NULL CHECK (length(created_at) = 27),
   updated_at          TEXT    NOT NULL CHECK (length(updated_at) = 27),
   version             INTEGER NOT NULL CHECK (version >= 1),
+  recorded_by         TEXT    NOT NULL,
   extensions          TEXT,
   due_at              TEXT             CHECK (length(due_at) = 27),
   retry_after         TEXT             CHECK (length(retry_after) = 27),
@@ -207,7 +208,7 @@ CREATE TABLE poison_messages (
 -- What happened to a unit, one row an edge, in order of version.
 CREATE VIEW wal_history AS
   SELECT wal_id, 1 AS version, created_at AS occurred_at, 'recorded' AS kind, NULL AS from_status,
-    'pending' AS to_status, NULL AS attempt_no, NULL AS actor, NULL AS reason,
+    'pending' AS to_status, NULL AS attempt_no, recorded_by AS actor, NULL AS reason,
     NULL AS replay_run_id, NULL AS approval_ref
   FROM wal_records
   UNION ALL
@@ -228,7 +229,8 @@ CREATE VIEW wal_history AS
 
 -- Guards. They hold against raw SQL too. One trigger a table and verb: each further one costs every
 -- row a microsecond, whether its condition holds or not. INSERT OR REPLACE would go round UPDATE and
--- DELETE triggers, so inserts look for the row that they would replace.
+-- DELETE triggers, so inserts look for the row that they would replace, by every unique key it has
+-- (rowid is one: -1 in NEW where none is given).
 
 CREATE TRIGGER wal_records_inserted BEFORE INSERT ON wal_records
 BEGIN
@@ -237,7 +239,8 @@ BEGIN
     AND NOT EXISTS (SELECT 1 FROM wal_imports WHERE finished_at IS NULL);
   SELECT RAISE(ABORT, 'illegal_transition: a record is never replaced')
   WHERE EXISTS (SELECT 1 FROM wal_records WHERE wal_id = NEW.wal_id)
-    OR EXISTS (SELECT 1 FROM wal_records WHERE object_uri = NEW.object_uri);
+    OR EXISTS (SELECT 1 FROM wal_records WHERE object_uri = NEW.object_uri)
+    OR EXISTS (SELECT 1 FROM wal_records WHERE rowid = NEW.rowid);
 END;
 
 CREATE TRIGGER wal_records_updated BEFORE UPDATE ON wal_records
@@ -270,7 +273,8 @@ BEGIN
   SELECT RAISE(ABORT, 'illegal_transition: an attempt is never replaced')
   WHERE EXISTS (SELECT 1 FROM wal_attempts WHERE wal_id = NEW.wal_id AND attempt_no = NEW.attempt_no)
     OR (NEW.status = 'pending'
-      AND EXISTS (SELECT 1 FROM wal_attempts WHERE wal_id = NEW.wal_id AND status = 'pending'));
+      AND EXISTS (SELECT 1 FROM wal_attempts WHERE wal_id = NEW.wal_id AND status = 'pending'))
+    OR EXISTS (SELECT 1 FROM wal_attempts WHERE rowid = NEW.rowid);
 END;
 
 CREATE TRIGGER wal_attempts_updated BEFORE UPDATE ON wal_attempts
@@ -306,6 +310,7 @@ BEGIN SELECT RAISE(ABORT, 'worker_fenced: a fenced worker stays fenced'); END;
 
 -- Append-only tables: INSERT OR REPLACE is refused as well.
 CREATE TRIGGER wal_transitions_not_replaced BEFORE INSERT ON wal_transitions WHEN EXISTS (SELECT 1 FROM wal_transitions WHERE transition_id = NEW.transition_id)
+  OR EXISTS (SELECT 1 FROM wal_transitions WHERE wal_id = NEW.wal_id AND to_version = NEW.to_version)
 BEGIN SELECT RAISE(ABORT, 'append_only: wal_transitions'); END;
 CREATE TRIGGER wal_transitions_not_updated BEFORE UPDATE ON wal_transitions BEGIN SELECT RAISE(ABORT, 'append_only: wal_transitions'); END;
 CREATE TRIGGER wal_transitions_not_deleted BEFORE DELETE ON wal_transitions BEGIN SELECT RAISE(ABORT, 'append_only: wal_transitions'); END;
@@ -320,7 +325,7 @@ BEGIN SELECT RAISE(ABORT, 'append_only: audit_log'); END;
 CREATE TRIGGER audit_log_not_updated BEFORE UPDATE ON audit_log BEGIN SELECT RAISE(ABORT, 'append_only: audit_log'); END;
 CREATE TRIGGER audit_log_not_deleted BEFORE DELETE ON audit_log BEGIN SELECT RAISE(ABORT, 'append_only: audit_log'); END;
 
-CREATE TRIGGER audit_seals_not_replaced BEFORE INSERT ON audit_seals WHEN EXISTS (SELECT 1 FROM audit_seals WHERE position = NEW.position)
+CREATE TRIGGER audit_seals_not_replaced BEFORE INSERT ON audit_seals WHEN EXISTS (SELECT 1 FROM audit_seals WHERE position = NEW.position OR entry_id = NEW.entry_id)
 BEGIN SELECT RAISE(ABORT, 'append_only: audit_seals'); END;
 CREATE TRIGGER audit_seals_not_updated BEFORE UPDATE ON audit_seals BEGIN SELECT RAISE(ABORT, 'append_only: audit_seals'); END;
 CREATE TRIGGER audit_seals_not_deleted BEFORE DELETE ON audit_seals BEGIN SELECT RAISE(ABORT, 'append_only: audit_seals'); END;

@@ -64,11 +64,11 @@ ORDER BY r.wal_id;
 INSERT INTO wal_records (wal_id, dataset, object_uri, provider, queue, event_time,
   time_range_start, time_range_end, status, attempts, integrity_status, metadata_status,
   stac_status, provenance_status, ingest_run_id, worker_id, replay_reason, created_at, updated_at,
-  version, extensions, due_at, next_object, budget_from, lease_expiries)
+  version, recorded_by, extensions, due_at, next_object, budget_from, lease_expiries)
 SELECT x.wal_id, x.dataset, x.object_uri, x.provider, x.queue, x.event_time,
   x.time_range_start, x.time_range_end, 'pending', 0, 'unknown', 'unknown',
   'unknown', 'unknown', :ingest_run_id, :worker_id, 'none', :now, :now,
-  1, x.extensions, x.due_at, x.next_object, 0, 0
+  1, :worker_id, x.extensions, x.due_at, x.next_object, 0, 0
 FROM each_row AS x
 ORDER BY x.wal_id
 ON CONFLICT DO NOTHING;

@@ -50,11 +50,11 @@ ORDER BY r.wal_id;
 INSERT INTO wal_records (wal_id, dataset, object_uri, provider, queue, event_time,
   time_range_start, time_range_end, status, attempts, integrity_status, metadata_status,
   stac_status, provenance_status, ingest_run_id, worker_id, replay_reason, created_at, updated_at,
-  version, extensions, due_at, next_object, budget_from, lease_expiries)
+  version, recorded_by, extensions, due_at, next_object, budget_from, lease_expiries)
 VALUES (:wal_id, :dataset, :object_uri, :provider, :queue, :event_time,
   :time_range_start, :time_range_end, 'pending', 0, 'unknown', 'unknown',
   'unknown', 'unknown', :ingest_run_id, :worker_id, 'none', :now, :now,
-  1, :extensions, :due_at, :next_object, 0, 0);
+  1, :worker_id, :extensions, :due_at, :next_object, 0, 0);
 
 -- name: claim_records(now, ingest_run_id, worker_id; wal_id, version, from_status, to_status, budget_from, rerun_intent)
 UPDATE wal_records SET status = :to_status, attempts = attempts + 1, last_attempt_at = :now,

@@ -1,0 +1,81 @@
+"""The anchor file: heads of the audit chain, one JSON line each, kept outside the database."""
+
+import json
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from tallgrass.canonical_json import canonical_bytes
+from tallgrass.clock import format_instant
+from tallgrass.errors import AuditBroken, InvalidInput
+from tallgrass.governance.audit import Anchor
+
+_DIGITS = frozenset("0123456789abcdef")
+
+
+def read_anchors(path: Path) -> list[Anchor]:
+    """Return all heads in the file; anything that is not one is refused with its line."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as exc:
+        reason = exc.strerror if isinstance(exc, OSError) else "not text"
+        message = f"cannot read the anchor file {path}: {reason}"
+        raise InvalidInput(message, code="anchor_invalid") from exc
+    return [_anchor(path, number, line) for number, line in enumerate(lines, start=1)]
+
+
+def require_continuation(anchors: Sequence[Anchor], head: Anchor | None) -> bool:
+    """Refuse a head that contradicts what was anchored before; tell whether it is a new one.
+
+    Otherwise whoever rewrites the chain could anchor the forgery beside the truth.
+    """
+    for anchor in anchors:
+        if head is None or head.position < anchor.position:
+            ends = 0 if head is None else head.position
+            message = f"the anchor file knows seal {anchor.position}, the log ends at {ends}"
+            raise AuditBroken(message)
+        if head.position == anchor.position and head.chain_hash != anchor.chain_hash:
+            message = f"seal {head.position} is not what the anchor file says"
+            raise AuditBroken(message)
+    return head is not None and head not in anchors
+
+
+def contradictions(anchors: Sequence[Anchor]) -> list[int]:
+    """Return the positions for which the file holds two different heads."""
+    seen: dict[int, str] = {}
+    return sorted(
+        {a.position for a in anchors if seen.setdefault(a.position, a.chain_hash) != a.chain_hash}
+    )
+
+
+def append_anchor(path: Path, head: Anchor, sealed_at: datetime) -> None:
+    """Add a head to the file and wait until it is on the disk."""
+    line = {
+        "position": head.position,
+        "chain_hash": head.chain_hash,
+        "sealed_at": format_instant(sealed_at),
+    }
+    with path.open("ab") as file:
+        file.write(canonical_bytes(line) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _anchor(path: Path, number: int, line: str) -> Anchor:
+    try:
+        value = json.loads(line)
+        position, chain_hash = value["position"], value["chain_hash"]
+    except (ValueError, KeyError, TypeError):
+        position, chain_hash = 0, ""
+    valid = (
+        type(position) is int
+        and position >= 1
+        and isinstance(chain_hash, str)
+        and len(chain_hash) == 64  # noqa: PLR2004 - digits of a SHA-256
+        and set(chain_hash) <= _DIGITS
+    )
+    if not valid:
+        message = f"{path}, line {number}: not a head of the audit chain"
+        raise InvalidInput(message, code="anchor_invalid")
+    return Anchor(position=position, chain_hash=chain_hash)

@@ -1,0 +1,78 @@
+"""``tallgrass config``: each setting, its value and where it came from."""
+
+import click
+
+from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.text import hide_credentials, plain, print_json
+from tallgrass.config import SETTINGS, Config, Value
+
+
+@click.group(name="config", epilog=examples("tallgrass config show"))
+def command() -> None:
+    """Show and check the configuration."""
+
+
+@command.command(
+    epilog=examples("tallgrass config show", "TALLGRASS_ENV=prod tallgrass config show")
+)
+@output_option
+@pass_invocation
+def show(invocation: Invocation, *, as_json: bool) -> None:
+    """Say each value and where it came from; credentials are not shown."""
+    config = invocation.config
+    if as_json:
+        print_json(_document(config))
+        return
+    from tallgrass.cli.tables import cell, show_facts, show_table  # noqa: PLC0415
+
+    rows = [
+        (s.key, str(plain(_shown(config.values[s.key]))), _origin(config, s.key), cell(s.doc, "dim"))
+        for s in SETTINGS
+    ]
+    rows += [
+        (key, str(plain(value)), str(config.file), cell("table", "dim"))
+        for key, value in config.tables.items()
+    ]
+    show_table(("setting", "value", "from", "meaning"), rows)
+    show_facts([("config_version", config.config_version), ("file", _file(config))])
+
+
+@command.command(epilog=examples("tallgrass --config tallgrass.toml config check"))
+@output_option
+@pass_invocation
+def check(invocation: Invocation, *, as_json: bool) -> None:
+    """Check the configuration; what cannot be used is named with its place and a fix."""
+    config = invocation.config
+    if as_json:
+        print_json({"ok": True, "file": _file(config), "config_version": config.config_version})
+        return
+    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
+
+    say(f"The configuration is good ({_file(config) or 'no file'}).")
+
+
+def _document(config: Config) -> dict[str, object]:
+    return {
+        "config_version": config.config_version,
+        "file": _file(config),
+        "settings": {
+            s.key: {"value": _shown(config.values[s.key]), "origin": config.origins[s.key]}
+            for s in SETTINGS
+        },
+        "tables": config.tables,
+    }
+
+
+def _shown(value: Value) -> Value:
+    return hide_credentials(value) if isinstance(value, str) else value
+
+
+def _origin(config: Config, key: str) -> object:
+    from tallgrass.cli.tables import cell  # noqa: PLC0415 - rich is for tables only
+
+    origin = config.origins[key]
+    return cell(origin, "dim" if origin == "default" else "bold")
+
+
+def _file(config: Config) -> str | None:
+    return None if config.file is None else str(config.file)

@@ -1,0 +1,81 @@
+"""``tallgrass db``: prepare and check the database."""
+
+import click
+
+from tallgrass.bootstrap import Health, check_database, migrate_database
+from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.text import print_json
+from tallgrass.errors import DatabaseUnusable
+
+
+@click.group(
+    name="db", epilog=examples("tallgrass --database sqlite:///tallgrass.db db migrate")
+)
+def command() -> None:
+    """Prepare and check the database."""
+
+
+@command.command(epilog=examples("tallgrass db migrate"))
+@output_option
+@pass_invocation
+def migrate(invocation: Invocation, *, as_json: bool) -> None:
+    """Create the tables, or bring them up to this release."""
+    place, applied = migrate_database(invocation.config)
+    if as_json:
+        print_json({"place": place, "applied": applied})
+        return
+    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
+
+    if not applied:
+        say(f"{place} is up to date.")
+    for name in applied:
+        say(f"applied {name}")
+    if applied:
+        say(f"{place} is ready.")
+
+
+@command.command(epilog=examples("tallgrass db check", "tallgrass db check --output json"))
+@output_option
+@pass_invocation
+def check(invocation: Invocation, *, as_json: bool) -> None:
+    """Say what the database is and whether this release can use it. Writes nothing."""
+    health = check_database(invocation.config)
+    if as_json:
+        print_json(_document(health))
+    else:
+        _show(health)
+    if health.problem is not None:
+        raise DatabaseUnusable(health.problem, code=health.schema)
+
+
+def _document(health: Health) -> dict[str, object]:
+    return {
+        "dialect": health.dialect,
+        "place": health.place,
+        "version": health.version,
+        "schema": {
+            "state": health.schema,
+            "applied": health.applied,
+            "missing": health.missing,
+        },
+        "writable": health.writable,
+        "clock_ahead_s": health.clock_ahead_s,
+        "details": health.details,
+    }
+
+
+def _show(health: Health) -> None:
+    from tallgrass.cli.tables import Cell, show_facts, status  # noqa: PLC0415
+
+    facts: list[tuple[str, Cell]] = [
+        ("database", health.place),
+        ("version", health.version),
+        ("schema", status(health.schema)),
+        ("applied", ", ".join(health.applied) or None),
+        ("missing", ", ".join(health.missing) or None),
+        ("writable", "yes" if health.writable else "no: reading commands work"),
+    ]
+    if health.clock_ahead_s is not None:
+        facts.append(("clock", f"{health.clock_ahead_s:+.3f} s against this machine's"))
+    facts.extend((name.replace("_", " "), value) for name, value in health.details.items())
+    show_facts(facts)

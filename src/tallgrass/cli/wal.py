@@ -1,0 +1,180 @@
+"""``tallgrass wal``: look at the ledger, and move it. Reading needs only rights to read."""
+
+import re
+from dataclasses import asdict
+from datetime import datetime
+
+import click
+
+from tallgrass.bootstrap import LedgerStats, RecordFilter
+from tallgrass.cli import wal_exchange
+from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.text import print_json
+from tallgrass.clock import parse_instant
+from tallgrass.error_codes import is_unit_code, nearest
+from tallgrass.errors import InvalidInput
+from tallgrass.ledger.vocabulary import Status, word
+
+PAGE_MAX = 1000
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_CURSOR = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@click.group(
+    name="wal",
+    epilog=examples("tallgrass wal list --status failed", "tallgrass wal stats"),
+)
+def command() -> None:
+    """Look at the ledger: list, show, history, stats, export, import."""
+
+
+command.add_command(wal_exchange.export)
+command.add_command(wal_exchange.import_)
+
+
+@command.command(
+    name="list",
+    epilog=examples(
+        "tallgrass wal list --dataset goes-glm --status failed --since 2026-06-01",
+        "tallgrass wal list --stale --output json",
+    ),
+)
+@click.option("--dataset", "datasets", multiple=True, help="Only this dataset; repeatable.")
+@click.option(
+    "--status", "statuses", multiple=True, metavar="STATUS", help="Only this status; repeatable."
+)
+@click.option("--since", metavar="TIME", help="Data that start at or after this time or date.")
+@click.option("--until", metavar="TIME", help="Data that start before this time or date.")
+@click.option("--error-code", metavar="CODE", help="Only units whose last error has this code.")
+@click.option("--stale", is_flag=True, help="Only succeeded units whose last re-run failed.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, PAGE_MAX),
+    default=50,
+    show_default=True,
+    help="Records on a page.",
+)
+@click.option("--after", metavar="CURSOR", help="Go on after the page that gave this cursor.")
+@output_option
+@pass_invocation
+def list_records(  # noqa: PLR0913 - one a filter
+    invocation: Invocation,
+    *,
+    datasets: tuple[str, ...],
+    statuses: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+    error_code: str | None,
+    stale: bool,
+    limit: int,
+    after: str | None,
+    as_json: bool,
+) -> None:
+    """List records in order of data time. All filters hold together."""
+    wanted = RecordFilter(
+        datasets=_once(datasets),
+        statuses=[word(Status, name) for name in _once(statuses)],
+        since=_time(since),
+        until=_time(until),
+        error_code=error_code,
+        stale=stale,
+    )
+    _require_sensible(wanted, after)
+    with invocation.stores(read_only=True) as stores:
+        page = stores.reader.page(wanted, after=after, size=limit)
+    if as_json:
+        print_json({"records": page.records, "next_cursor": page.next_cursor})
+        return
+    from tallgrass.cli.wal_tables import show_page  # noqa: PLC0415 - rich is for tables only
+
+    show_page(page.records, page.next_cursor)
+
+
+@command.command(epilog=examples("tallgrass wal show s3://noaa-goes19/GLM-L2-LCFA/…nc"))
+@click.argument("name", metavar="ID|URI")
+@output_option
+@pass_invocation
+def show(invocation: Invocation, *, name: str, as_json: bool) -> None:
+    """Show one unit: its record, its attempts and the notes on them."""
+    with invocation.stores(read_only=True) as stores:
+        record = stores.reader.record(name)
+        attempts = stores.reader.attempts(record.wal_id)
+        annotations = stores.reader.annotations(record.wal_id)
+    if as_json:
+        print_json({"record": record, "attempts": attempts, "annotations": annotations})
+        return
+    from tallgrass.cli.wal_tables import show_unit  # noqa: PLC0415
+
+    show_unit(record, attempts, annotations)
+
+
+@command.command(epilog=examples("tallgrass wal history 0ebf7d5e-1c00-8f3a-9c1d-5a1b2c3d4e5f"))
+@click.argument("name", metavar="ID|URI")
+@output_option
+@pass_invocation
+def history(invocation: Invocation, *, name: str, as_json: bool) -> None:
+    """Tell the life of one unit, one line a change of its status."""
+    with invocation.stores(read_only=True) as stores:
+        record = stores.reader.record(name)
+        events = stores.reader.history(record.wal_id)
+    if as_json:
+        print_json({"wal_id": record.wal_id, "events": events})
+        return
+    from tallgrass.cli.wal_tables import show_history  # noqa: PLC0415
+
+    show_history(record, events)
+
+
+@command.command(epilog=examples("tallgrass wal stats"))
+@output_option
+@pass_invocation
+def stats(invocation: Invocation, *, as_json: bool) -> None:
+    """Count records by dataset and status, what is due, and who works."""
+    with invocation.stores(read_only=True) as stores:
+        found = stores.reader.stats()
+    if as_json:
+        print_json(_stats_document(found))
+        return
+    from tallgrass.cli.wal_tables import show_stats  # noqa: PLC0415
+
+    show_stats(found)
+
+
+def _stats_document(found: LedgerStats) -> dict[str, object]:
+    by_dataset = {
+        dataset: {status.value: counts.get(status.value, 0) for status in Status}
+        for dataset, counts in sorted(found.by_dataset.items())
+    }
+    return {
+        "total": sum(sum(counts.values()) for counts in by_dataset.values()),
+        **asdict(found),
+        "by_dataset": by_dataset,
+    }
+
+
+def _time(text: str | None) -> datetime | None:
+    """Read an instant; a date is its midnight, in UTC."""
+    if text is None:
+        return None
+    return parse_instant(f"{text}T00:00:00Z" if _DATE.fullmatch(text) else text)
+
+
+def _once(names: tuple[str, ...]) -> list[str]:
+    """Return names without repetition: one that is given twice must not list its records twice."""
+    return list(dict.fromkeys(names))
+
+
+def _require_sensible(wanted: RecordFilter, after: str | None) -> None:
+    if wanted.since and wanted.until and wanted.since >= wanted.until:
+        message = "--since must be before --until"
+        raise InvalidInput(message)
+    if wanted.stale and set(wanted.statuses) - {Status.SUCCEEDED}:
+        message = "--stale means succeeded units; leave --status out"
+        raise InvalidInput(message)
+    if wanted.error_code is not None and not is_unit_code(wanted.error_code):
+        message = f"no unit can have the code {wanted.error_code!r}{nearest(wanted.error_code)}"
+        raise InvalidInput(message, code="unknown_code")
+    if after is not None and not _CURSOR.fullmatch(after):
+        message = f"--after takes the cursor that a page ended with, not {after!r}"
+        raise InvalidInput(message)

@@ -1,0 +1,144 @@
+"""Every setting, declared once: its key, type, default and meaning."""
+
+import re
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tallgrass.ledger.rules import MAX_ATTEMPTS_RANGE
+
+#: Of the environment variables.
+PREFIX = "TALLGRASS_"
+
+Value = str | int | float | bool
+
+_IP_ADDRESS = re.compile(r"(?<!\d)\d{1,3}(?:[.-]\d{1,3}){3}(?!\d)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting with a single value."""
+
+    key: str
+    default: Value
+    doc: str
+    #: Whether it can change what the pipeline writes, and so counts in config_version.
+    shapes_output: bool = False
+    check: Callable[[Value], str | None] = lambda _value: None
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return PREFIX + self.key.upper().replace(".", "_")
+
+
+def _between(low: float, high: float) -> Callable[[Value], str | None]:
+    def check(value: Value) -> str | None:
+        return None if low <= float(value) <= high else f"must be between {low:g} and {high:g}"
+
+    return check
+
+
+def _label(value: Value) -> str | None:
+    text = str(value)
+    allowed = text and all(c.isalnum() or c in "._-" for c in text)
+    return None if allowed else "must be a word of letters, digits, '.', '_' and '-'"
+
+
+def _logical_name(value: Value) -> str | None:
+    """Refuse names of machines: a record tells which worker, never where it ran."""
+    text = str(value).lower()
+    host = socket.gethostname().lower()
+    if text in {host, host.split(".")[0]} or _IP_ADDRESS.search(text):
+        return "must be a logical name such as worker-a, never a host name or an address"
+    return _label(value)
+
+
+def _database_url(value: Value) -> str | None:
+    known = str(value).startswith(("sqlite:///", "postgresql://", "postgres://"))
+    return None if known else "must begin with sqlite:/// or postgresql://"
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(key="env", default="dev", doc="label of metrics, such as dev or prod", check=_label),
+    Setting(
+        key="database.url",
+        default="sqlite:///tallgrass.db",
+        doc="sqlite:///FILE (one machine) or postgresql://…",
+        check=_database_url,
+    ),
+    Setting(
+        key="database.lock_timeout_s",
+        default=30.0,
+        doc="how long a write waits for other writers (SQLite)",
+        check=_between(0.1, 3600),
+    ),
+    Setting(
+        key="worker.id",
+        default="worker",
+        doc="logical name of a worker, never a host name",
+        check=_logical_name,
+    ),
+    Setting(
+        key="worker.batch",
+        default=500,
+        doc="units claimed and committed together",
+        check=_between(1, 10_000),
+    ),
+    Setting(
+        key="worker.lease_s",
+        default=60.0,
+        doc="a worker that does not renew for this long loses its units",
+        check=_between(1, 3600),
+    ),
+    Setting(
+        key="audit.anchor_file",
+        default="tallgrass-audit-anchors.jsonl",
+        doc="where the audit chain's heads are written down, outside the database",
+    ),
+    Setting(
+        key="ledger.max_attempts",
+        default=8,
+        doc="attempts of a unit before it is held; keep it above the queue's maxReceiveCount",
+        shapes_output=True,
+        check=_between(MAX_ATTEMPTS_RANGE.start, MAX_ATTEMPTS_RANGE.stop - 1),
+    ),
+    Setting(
+        key="ledger.retry_base_s",
+        default=5.0,
+        doc="ceiling of the first back-off; it doubles with each failure",
+        check=_between(0.001, 3600),
+    ),
+    Setting(
+        key="ledger.retry_cap_s",
+        default=900.0,
+        doc="ceiling of every back-off",
+        check=_between(0.001, 86_400),
+    ),
+    Setting(
+        key="ledger.allow_partial",
+        default=True,
+        doc="whether partial provenance still makes a success",
+        shapes_output=True,
+    ),
+    Setting(
+        key="ledger.allow_suspect",
+        default=True,
+        doc="whether a suspect integrity or metadata result still makes a success",
+        shapes_output=True,
+    ),
+    Setting(
+        key="ledger.reingest",
+        default=True,
+        doc="whether an overwritten source object is ingested again",
+        shapes_output=True,
+    ),
+)
+
+#: Tables that only a file can hold, each with its meaning.
+TABLES: dict[str, str] = {
+    "ledger.providers": "further providers beside aws, azure and gcp",
+    "ledger.replay_reasons": "[ledger.replay_reasons.CODE] description and approval_ref",
+    "ledger.exceptions": "[ledger.exceptions.DATASET] approval_ref and what it may do differently",
+    "ledger.extensions": "declared extension fields: DATASET = ['ext_name', …]",
+}

@@ -1,0 +1,423 @@
+"""Workers as real processes: they can be stopped, continued and killed like those in use.
+
+The upper half starts and steers them from a test; the lower half is what runs in them
+(`python -m tests.support.processes ROLE ARGUMENTS`). A child prints one JSON object a line and
+waits for a line of input wherever the test wants to act.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallgrass.errors import TallgrassError
+from tallgrass.ledger.receipt import Action
+from tallgrass.ledger.rules import LedgerRules
+from tallgrass.ledger.unit import EventMetadata
+from tallgrass.storage.migrations import migrate
+from tests.support.backends import NO_BACKOFF, Backend
+from tests.support.builders import EVENT_TIME, failure, success, unit, units
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tallgrass.bootstrap import Stores
+    from tallgrass.ledger.claim import Claim, WorkerLease
+    from tallgrass.ledger.unit import IngestUnit
+    from tallgrass.storage.unit_of_work import Transaction
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Long enough for a busy machine; only a child that died makes anyone wait for it.
+MEETING_S_MAX = 120
+
+# --- on the side of the test ----------------------------------------------------------------------
+
+
+class Child:
+    """A child process that plays a role, steered by its announcements."""
+
+    def __init__(self, role: str, **arguments: Any) -> None:
+        command = [sys.executable, "-m", "tests.support.processes", role, json.dumps(arguments)]
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()  # type: ignore[union-attr]
+
+    def hear(self) -> dict[str, Any]:
+        """Wait for the next announcement."""
+        line = self._process.stdout.readline()  # type: ignore[union-attr]
+        assert line, f"the child ended with {self._process.wait()} before it said so"
+        heard: dict[str, Any] = json.loads(line)
+        return heard
+
+    def go_on(self) -> None:
+        """Let the child take its next step."""
+        self._process.stdin.write("\n")  # type: ignore[union-attr]
+        self._process.stdin.flush()  # type: ignore[union-attr]
+
+    def stop(self) -> None:
+        """Freeze the child where it is; return when it stands still."""
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def resume(self) -> None:
+        """Let a frozen child go on as if nothing had happened."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End the child with SIGKILL; it gets no chance to tidy up."""
+        self._process.kill()
+        self._process.wait()
+
+    def end(self) -> int:
+        """Wait for the child's own end; return its exit code (negative: the signal)."""
+        return self._process.wait(timeout=MEETING_S_MAX)
+
+
+def play(role: str, **arguments: Any) -> None:
+    """Run a role to its end; it must end well."""
+    command = [sys.executable, "-m", "tests.support.processes", role, json.dumps(arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """Return what the processes of a crowd wrote down, in no order."""
+    lines = [
+        line for part in path.glob("*.jsonl") for line in part.read_text(encoding="utf-8").split()
+    ]
+    return [json.loads(line) for line in lines]
+
+
+# --- shared by roles ------------------------------------------------------------------------------
+
+
+class PausingDatabase:
+    """A database that stops to ask right before each COMMIT."""
+
+    def __init__(self, database: Any, before_commit: Callable[[], None]) -> None:
+        self._database = database
+        self._before_commit = before_commit
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Begin a transaction as the database does, and pause when its work is done."""
+        with self._database.transaction() as transaction:
+            yield transaction
+            self._before_commit()
+
+
+def announce(**values: object) -> None:
+    """Tell the test something."""
+    print(json.dumps(values), flush=True)  # noqa: T201 - stdout is how a child talks
+
+
+def numbered(unit_: IngestUnit) -> int:
+    """Return the number that `builders.unit` was given."""
+    return int(unit_.object_uri[-9:-3])
+
+
+def _open(name: str, url: str, max_attempts: int = 8) -> Stores:
+    return Backend(name, url).open(LedgerRules(backoff=NO_BACKOFF, max_attempts=max_attempts))
+
+
+def _claims(stores: Stores, worker: WorkerLease, batch: Sequence[IngestUnit]) -> list[Claim]:
+    receipts = stores.ledger.record_and_claim(worker, batch)
+    return [receipt.claim for receipt in receipts if receipt.claim]
+
+
+def _crowd(count: int, player: Callable[[int], None]) -> None:
+    """Play in `count` forked processes; each must end well."""
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=player, args=(index,)) for index in range(count)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    codes = [process.exitcode for process in processes]
+    if any(codes):
+        raise SystemExit(f"processes ended with {codes}")
+
+
+def _writer(log: str, index: int) -> Any:
+    return (Path(log) / f"{index}.jsonl").open("w", encoding="utf-8")
+
+
+def _note(file: Any, **values: object) -> None:
+    file.write(json.dumps(values, separators=(",", ":")) + "\n")
+
+
+# --- roles ----------------------------------------------------------------------------------------
+
+
+def step_by_step(
+    *, name: str, url: str, count: int, pause_at: Sequence[str], worker_id: str, lease_s: float
+) -> None:
+    """Take units from the announcement to the outcome, and pause where the test wants to act."""
+
+    def step(label: str, **values: object) -> None:
+        if label in pause_at:
+            announce(step=label, **values)
+            sys.stdin.readline()
+
+    stores = _open(name, url)
+    worker = stores.leases.register(worker_id, ingest_run_id="run", lease_s=lease_s)
+    announce(step="began", incarnation=worker.incarnation)
+    step("registered")
+    here = {"label": "inside_claim"}
+    stores.runner.database = PausingDatabase(stores.database, lambda: step(here["label"]))
+    try:
+        claims = _claims(stores, worker, units(count))
+        step("claimed")
+        here["label"] = "inside_commit"
+        result = stores.ledger.commit(worker, [success(claim) for claim in claims])
+        step("committed")
+    except TallgrassError as error:
+        announce(error=error.code)
+    else:
+        announce(applied=len(result.verdicts), lost=len(result.lost))
+
+
+def meets_killer(*, name: str, url: str, count: int, killer: int, max_attempts: int) -> None:
+    """Work as long as units are due; the unit `killer` ends the process that works on it."""
+    stores = _open(name, url, max_attempts)
+    worker = stores.leases.register("w", ingest_run_id="run", lease_s=60)
+    announce(step="began", incarnation=worker.incarnation)
+    stores.leases.recover()
+    claims = _claims(stores, worker, units(count))
+    while claims:
+        if any(numbered(claim.unit) == killer for claim in claims):
+            os.kill(os.getpid(), signal.SIGKILL)
+        stores.ledger.commit(worker, [success(claim) for claim in claims])
+        claims = list(stores.ledger.claim_due(worker, count))
+
+
+def migrates(*, name: str, url: str, processes: int) -> None:
+    """Migrate one database from several processes at the same moment."""
+    barrier = multiprocessing.get_context("fork").Barrier(processes)
+
+    def player(_: int) -> None:
+        stores = _open(name, url)
+        barrier.wait(MEETING_S_MAX)
+        migrate(stores.database)
+
+    _crowd(processes, player)
+
+
+def holds_lock(*, path: str) -> None:
+    """Hold the write lock of a SQLite file as another program would, until told to go on."""
+    import sqlite3  # noqa: PLC0415 - this role alone is a stranger to the package
+
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    announce(step="locked")
+    sys.stdin.readline()
+
+
+def swarm(*, name: str, url: str, log: str, processes: int, unit_count: int, batch: int) -> None:
+    """Let processes fight over the same units until each unit is done.
+
+    Unit n needs 1 + n mod 3 attempts: the earlier ones fail. Even units have no message, so the
+    ledger itself retries them; the others come by announcement again.
+    """
+    done = multiprocessing.get_context("fork").Value("i", 0)
+
+    def player(index: int) -> None:
+        with _writer(log, index) as file:
+            _Fighter(_open(name, url), index, file, done, unit_count, batch).run()
+
+    _crowd(processes, player)
+
+
+class _Fighter:
+    """One process of the swarm. It holds one batch while it claims the next: holders overlap."""
+
+    def __init__(
+        self, stores: Stores, index: int, file: Any, done: Any, unit_count: int, batch: int
+    ) -> None:
+        self._stores = stores
+        self._worker = stores.leases.register(f"w{index}", ingest_run_id="run", lease_s=600)
+        self._file = file
+        self._done = done
+        self._unit_count = unit_count
+        self._batch = batch
+        self._random = random.Random(index)
+        #: All fight over the first of these, so that their batches overlap.
+        self._open = deque(range(unit_count))
+        self._over: set[int] = set()
+
+    def run(self) -> None:
+        held: list[tuple[Claim, int]] = []
+        while self._done.value < self._unit_count:
+            claims = self._announced() if self._random.random() < 0.7 else self._due()
+            instant = time.monotonic_ns()
+            fresh = [(claim, instant) for claim in claims]
+            self._close(held)
+            held = fresh
+            if not claims:
+                self._close(held)
+                held = []
+        self._close(held)
+
+    def _announced(self) -> list[Claim]:
+        while self._open and self._open[0] in self._over:
+            self._over.discard(self._open.popleft())
+        width = min(len(self._open), 6 * self._batch)
+        wanted = self._random.sample(range(width), min(width, self._batch))
+        batch = [swarm_unit(self._open[place]) for place in wanted]
+        receipts = self._stores.ledger.record_and_claim(self._worker, batch)
+        for receipt in receipts:
+            if receipt.decision.action is Action.DUPLICATE:
+                self._over.add(numbered(receipt.unit))
+        return [receipt.claim for receipt in receipts if receipt.claim]
+
+    def _due(self) -> list[Claim]:
+        return list(self._stores.ledger.claim_due(self._worker, self._batch))
+
+    def _close(self, held: list[tuple[Claim, int]]) -> None:
+        if not held:
+            return
+        outcomes = [
+            success(claim) if claim.attempt_no > numbered(claim.unit) % 3 else failure(claim)
+            for claim, _ in held
+        ]
+        instant = time.monotonic_ns()
+        result = self._stores.ledger.commit(self._worker, outcomes)
+        for claim, claimed in held:
+            _note(
+                self._file,
+                wal_id=claim.wal_id,
+                attempt_no=claim.attempt_no,
+                claimed=claimed,
+                closed=instant,
+                verdict=result.verdicts.get(claim.wal_id, "lost"),
+            )
+        with self._done.get_lock():
+            self._done.value += sum(v == "succeeded" for v in result.verdicts.values())
+
+
+def swarm_unit(number: int) -> IngestUnit:
+    """Return a unit of the swarm; an even one has no queue message behind it."""
+    message = f"sqs-{number}" if number % 2 else None
+    return unit(number, event=EventMetadata(event_time=EVENT_TIME, sqs_message_id=message))
+
+
+def double_claim(*, name: str, url: str, log: str, processes: int, rounds: int) -> None:
+    """Let processes announce the same unit at the same moment, round after round.
+
+    A third of the units is new to the ledger, a third is pending and due, a third failed.
+    """
+    stores = _open(name, url)
+    worker = stores.leases.register("before", ingest_run_id="run", lease_s=600)
+    known = [unit(number) for number in range(rounds) if number % 3]
+    outcomes = [
+        failure(claim, "handed_back" if numbered(claim.unit) % 3 == 1 else "io_error")
+        for claim in _claims(stores, worker, known)
+    ]
+    stores.ledger.commit(worker, outcomes)
+    stores.close()
+    barrier = multiprocessing.get_context("fork").Barrier(processes)
+
+    def player(index: int) -> None:
+        mine = _open(name, url)
+        me = mine.leases.register(f"w{index}", ingest_run_id="run", lease_s=600)
+        with _writer(log, index) as file:
+            for number in range(rounds):
+                barrier.wait(MEETING_S_MAX)
+                claims = _claims(mine, me, [unit(number)])
+                _note(file, round=number, won=len(claims), player=index)
+
+    _crowd(processes, player)
+
+
+def rescue_race(*, name: str, url: str, log: str, rounds: int, rival: str) -> None:
+    """Let a rescuer meet a rival over one expired worker: another rescuer, or the worker itself."""
+    barrier = multiprocessing.get_context("fork").Barrier(2)
+
+    def rescuer() -> None:
+        stores = _open(name, url)
+        with _writer(log, 1) as file:
+            for number in range(rounds):
+                barrier.wait(MEETING_S_MAX)
+                _note(file, round=number, won=len(stores.leases.recover().units), rescuer=True)
+                barrier.wait(MEETING_S_MAX)
+
+    def holder() -> None:
+        stores = _open(name, url)
+        backend = Backend(name, url)
+        with _writer(log, 0) as file:
+            for number in range(rounds):
+                worker = stores.leases.register("w", ingest_run_id="run", lease_s=600)
+                claims = _claims(stores, worker, [unit(number)])
+                backend.expire(worker)
+                barrier.wait(MEETING_S_MAX)
+                won = _RIVALS[rival](stores, worker, claims)
+                _note(file, round=number, won=won, rescuer=False)
+                barrier.wait(MEETING_S_MAX)
+
+    _crowd(2, lambda index: rescuer() if index else holder())
+
+
+def _commits(stores: Stores, worker: WorkerLease, claims: Sequence[Claim]) -> int:
+    try:
+        return len(stores.ledger.commit(worker, [success(claim) for claim in claims]).verdicts)
+    except TallgrassError as error:
+        return _refused(error)
+
+
+def _renews(stores: Stores, worker: WorkerLease, claims: Sequence[Claim]) -> int:
+    try:
+        stores.leases.renew(worker)
+    except TallgrassError as error:
+        return _refused(error)
+    return 1
+
+
+def _refused(error: TallgrassError) -> int:
+    if error.code != "worker_fenced":
+        raise error
+    return 0
+
+
+_RIVALS: dict[str, Callable[[Stores, WorkerLease, Sequence[Claim]], int]] = {
+    "commit": _commits,
+    "heartbeat": _renews,
+    "rescuer": lambda stores, _worker, _claims: len(stores.leases.recover().units),
+}
+
+_ROLES: dict[str, Callable[..., None]] = {
+    role.__name__: role
+    for role in (
+        double_claim,
+        holds_lock,
+        meets_killer,
+        migrates,
+        rescue_race,
+        step_by_step,
+        swarm,
+    )
+}
+
+if __name__ == "__main__":
+    _ROLES[sys.argv[1]](**json.loads(sys.argv[2]))
