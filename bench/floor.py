@@ -8,26 +8,33 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-RECORD_COLUMNS = (
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+RECORD_COLUMNS = _words(
     "wal_id dataset object_uri provider queue event_time time_range_start time_range_end status "
     "attempts last_attempt_at last_error_code last_error_message integrity_status metadata_status "
     "stac_status provenance_status stac_item_id stac_collection_id stac_item_href ingest_run_id "
-    "worker_id replay_reason created_at updated_at version recorded_by extensions due_at retry_after "
-    "rerun_intent next_object budget_from lease_expiries applied_attempt"
-).split()
-ATTEMPT_COLUMNS = (
+    "worker_id replay_reason created_at updated_at version recorded_by extensions due_at "
+    "retry_after rerun_intent next_object budget_from lease_expiries applied_attempt"
+)
+ATTEMPT_COLUMNS = _words(
     "wal_id attempt_no status intent queue event_time sns_message_id sqs_message_id object_etag "
     "object_size object_sequencer object_version_id read_etag evidence code_version config_version "
     "replay_run_id ingest_run_id worker_id worker_incarnation claim_id claimed_at claimed_from "
     "claimed_version commit_id closed_at closed_version error_code error_message integrity_status "
     "metadata_status stac_status provenance_status item_sha256 provenance_sha256 prov_activity_id "
     "openlineage_run_id"
-).split()
+)
 INTEGERS = {
     "attempts", "version", "budget_from", "lease_expiries", "applied_attempt", "attempt_no",
     "object_size", "claimed_version", "closed_version",
@@ -41,22 +48,24 @@ INDEXES = (
     "CREATE UNIQUE INDEX wal_records_object_uri ON wal_records (object_uri)",
     "CREATE INDEX wal_records_by_dataset ON wal_records (dataset, status, wal_id)",
     "CREATE INDEX wal_records_due ON wal_records (due_at) WHERE due_at IS NOT NULL",
-    "CREATE INDEX wal_records_stale ON wal_records (wal_id)"
-    " WHERE status = 'succeeded' AND last_error_code IS NOT NULL",
+    (
+        "CREATE INDEX wal_records_stale ON wal_records (wal_id)"
+        " WHERE status = 'succeeded' AND last_error_code IS NOT NULL"
+    ),
     "CREATE UNIQUE INDEX wal_attempts_open ON wal_attempts (wal_id) WHERE status = 'pending'",
 )
 #: What a claim writes at once, and what the close changes.
 CLAIMED_RECORD = {"status": "in_progress", "attempts": 1, "version": 2}
-CLOSED_RECORD = (
+CLOSED_RECORD = _words(
     "status updated_at version last_error_code last_error_message integrity_status metadata_status "
     "stac_status provenance_status stac_item_id stac_collection_id stac_item_href applied_attempt "
     "budget_from due_at retry_after"
-).split()
-CLOSED_ATTEMPT = (
+)
+CLOSED_ATTEMPT = _words(
     "status commit_id closed_at closed_version error_code error_message integrity_status "
     "metadata_status stac_status provenance_status read_etag evidence item_sha256 "
     "provenance_sha256 prov_activity_id openlineage_run_id"
-).split()
+)
 
 
 def _create(table: str, columns: list[str], key: str, types: dict[str, str]) -> str:
@@ -106,7 +115,7 @@ class SqliteFloor:
 
 
 class PostgresFloor:
-    """One statement a table and transaction; rows travel as one JSON text, the fastest way tried."""
+    """One statement a table and transaction; rows travel as one JSON text, the fastest way."""
 
     def __init__(self, url: str) -> None:
         self.connection = psycopg.connect(url, autocommit=True)

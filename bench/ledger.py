@@ -148,6 +148,21 @@ def _as_text(value: object) -> object:
     return value.decode() if isinstance(value, bytes) else value
 
 
+def _as_json(parts: tuple[Any, Any, Any, Any]) -> tuple[str, str, str, str]:
+    """Turn rows into the four JSON texts that PostgreSQL's floor sends; not part of its cost."""
+    columns = (
+        RECORD_COLUMNS,
+        ATTEMPT_COLUMNS,
+        [*CLOSED_RECORD, "wal_id"],
+        [*CLOSED_ATTEMPT, "wal_id", "attempt_no"],
+    )
+    a, b, c, d = (
+        as_json(names, [tuple(map(_as_text, item)) for item in part])
+        for names, part in zip(columns, parts, strict=True)
+    )
+    return a, b, c, d
+
+
 def ledger_ratio(name: str, url: str, floor: SqliteFloor | PostgresFloor, rounds: int) -> Row:
     """Alternate ledger and floor batch by batch; the ratio of each pair is one round."""
     stores = open_ledger(url)
@@ -160,14 +175,7 @@ def ledger_ratio(name: str, url: str, floor: SqliteFloor | PostgresFloor, rounds
         cost, claims = run_ledger(stores, worker, units)
         parts = rows.of(claims)
         if isinstance(floor, PostgresFloor):
-            parts = tuple(
-                as_json(columns, [tuple(map(_as_text, item)) for item in part])
-                for columns, part in zip(
-                    (RECORD_COLUMNS, ATTEMPT_COLUMNS, [*CLOSED_RECORD, "wal_id"],
-                     [*CLOSED_ATTEMPT, "wal_id", "attempt_no"]),
-                    parts, strict=True,
-                )
-            )  # fmt: skip
+            parts = _as_json(parts)
         begin = time.perf_counter()
         floor.claim(parts[0], parts[1])
         floor.close(parts[2], parts[3])

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 DOCS = ROOT / "docs"
 
 _PART = re.compile(
-    r"(?P<begin><!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(?P<end><!-- end -->)",
-    re.DOTALL,
+    r"^(?P<begin><!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(?P<end>^<!-- end -->$)",
+    re.DOTALL | re.MULTILINE,
 )
+_BEGIN = re.compile(r"^<!-- generated:", re.MULTILINE)
 
 
 class UnknownPart(ValueError):
@@ -64,7 +65,7 @@ def wanted(docs: Path) -> Iterator[tuple[Path, str]]:
     """Yield each document with generated parts, and the text that it should have."""
     for path in sorted(docs.rglob("*.md")):
         text = path.read_text(encoding="utf-8")
-        if "<!-- generated:" in text:
+        if _BEGIN.search(text):
             yield path, with_parts(text, str(path.relative_to(docs)))
     schemas = docs / "reference" / "schemas"
     yield schemas / "wal-record.schema.json", _json(record_schema(field_models(WalRecord)))
@@ -80,8 +81,7 @@ def with_parts(text: str, name: str) -> str:
             raise UnknownPart(f"{name}: nobody generates {match['name']!r}")
         return f"{match['begin']}{render()}{match['end']}"
 
-    found = len(_PART.findall(text))
-    if found != text.count("<!-- generated:"):
+    if len(_PART.findall(text)) != len(_BEGIN.findall(text)):
         raise UnknownPart(f"{name}: a generated part has no end, or a name that cannot be one")
     return _PART.sub(renewed, text)
 

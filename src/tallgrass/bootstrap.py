@@ -89,8 +89,9 @@ def open_database(
     try:
         from tallgrass.storage.postgres import PostgresDatabase  # noqa: PLC0415 - optional extra
     except ModuleNotFoundError as exc:
-        message = "the PostgreSQL driver is not installed"
-        raise DatabaseUnusable(message, code="driver_missing") from exc
+        raise DatabaseUnusable(
+            "the PostgreSQL driver is not installed", code="driver_missing"
+        ) from exc
     return PostgresDatabase(url)
 
 

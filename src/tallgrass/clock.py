@@ -48,20 +48,22 @@ def parse_instant(text: str) -> datetime:
     Digits beyond microseconds are cut off. A leap second counts as the second before it.
     """
     if not _RFC3339.fullmatch(text):
-        message = f"not an RFC 3339 instant with a time zone: {text!r}"
-        raise InvalidInput(message, code="invalid_time")
+        raise InvalidInput(
+            f"not an RFC 3339 instant with a time zone: {text!r}", code="invalid_time"
+        )
     if text[17:19] == "60":
         text = text[:17] + "59" + text[19:]
     try:
         return datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError) as exc:
-        message = f"no such instant: {text!r} ({exc})"
-        raise InvalidInput(message, code="invalid_time") from exc
+        raise InvalidInput(f"no such instant: {text!r} ({exc})", code="invalid_time") from exc
 
 
 def to_utc(instant: datetime) -> datetime:
     """Return the same instant in UTC; a naive datetime is refused, never guessed."""
     if instant.utcoffset() is None:
-        message = f"a time without a zone: {instant.isoformat()}; say which zone it is in"
-        raise InvalidInput(message, code="invalid_time")
+        raise InvalidInput(
+            f"a time without a zone: {instant.isoformat()}; say which zone it is in",
+            code="invalid_time",
+        )
     return instant.astimezone(UTC)

@@ -53,8 +53,7 @@ def lookup(code: str) -> ErrorCode:
     try:
         return registry()[code]
     except KeyError:
-        message = f"unknown code {code!r}{nearest(code)}"
-        raise KeyError(message) from None
+        raise KeyError(f"unknown code {code!r}{nearest(code)}") from None
 
 
 def is_unit_code(code: str) -> bool:

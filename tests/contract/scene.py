@@ -46,6 +46,7 @@ NEW_RECORD: dict[str, Any] = {
     "created_at": "2026-01-01T00:00:00.000000Z",
     "updated_at": "2026-01-01T00:00:00.000000Z",
     "version": 1,
+    "recorded_by": "w",
     "budget_from": 0,
     "lease_expiries": 0,
 }

@@ -32,12 +32,13 @@ def object_uri(provider: str, bucket: str, key: str) -> str:
 def canonical_object_uri(uri: str) -> str:
     """Return the URI if it is canonical; one that names no object is refused."""
     if not _FORM.fullmatch(uri):
-        message = f"not scheme://bucket/key: {uri!r}"
-        raise InvalidInput(message, code="invalid_object_uri")
+        raise InvalidInput(f"not scheme://bucket/key: {uri!r}", code="invalid_object_uri")
     if _UNPRINTABLE.search(uri):
-        message = f"control characters or broken Unicode in {uri!r}"
-        raise InvalidInput(message, code="invalid_object_uri")
+        raise InvalidInput(
+            f"control characters or broken Unicode in {uri!r}", code="invalid_object_uri"
+        )
     if len(uri.split("/", 3)[3].encode()) > KEY_BYTES_MAX:
-        message = f"a key of more than {KEY_BYTES_MAX} bytes: {uri[:80]!r}…"
-        raise InvalidInput(message, code="invalid_object_uri")
+        raise InvalidInput(
+            f"a key of more than {KEY_BYTES_MAX} bytes: {uri[:80]!r}…", code="invalid_object_uri"
+        )
     return uri

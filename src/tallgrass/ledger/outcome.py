@@ -74,12 +74,11 @@ def judge(outcome: Outcome, dataset: str, attempts_used: int, rules: LedgerRules
     require_valid(outcome)
     if outcome.error_code is None:
         if not acceptable(outcome, dataset, rules):
-            message = (
+            raise InvalidInput(
                 f"{outcome.wal_id}: success reported with integrity {outcome.integrity_status}, "
                 f"metadata {outcome.metadata_status}, stac {outcome.stac_status}, "
                 f"provenance {outcome.provenance_status}"
             )
-            raise InvalidInput(message)
         return Verdict.SUCCEEDED
     if outcome.error_code == "governance_hard_fail":
         return Verdict.QUARANTINED
@@ -91,14 +90,15 @@ def judge(outcome: Outcome, dataset: str, attempts_used: int, rules: LedgerRules
 def require_valid(outcome: Outcome) -> None:
     """Refuse a free-text code and evidence that is too large."""
     if outcome.error_code is not None and not is_unit_code(outcome.error_code):
-        message = f"{outcome.wal_id}: {outcome.error_code!r} is not a registered unit code"
-        raise InvalidInput(message, code="unknown_code")
+        raise InvalidInput(
+            f"{outcome.wal_id}: {outcome.error_code!r} is not a registered unit code",
+            code="unknown_code",
+        )
     if outcome.evidence is not None and len(outcome.evidence) > EVIDENCE_BYTES_MAX:
-        message = (
+        raise InvalidInput(
             f"{outcome.wal_id}: evidence of {len(outcome.evidence)} bytes; "
             f"at most {EVIDENCE_BYTES_MAX} are kept"
         )
-        raise InvalidInput(message)
 
 
 def is_retried(error_code: str) -> bool:

@@ -22,14 +22,15 @@ class CustomReason:
     def __post_init__(self) -> None:
         """Refuse a malformed code, a listed one, and one that nobody approved."""
         if not _FORM.fullmatch(self.code) or self.code in LISTED:
-            message = (
+            raise ConfigError(
                 f"ledger.replay_reasons: {self.code!r} must be lower-case words joined by '-' "
                 f"and none of {', '.join(LISTED)}"
             )
-            raise ConfigError(message)
         if not self.approval_ref.strip():
-            message = f"ledger.replay_reasons.{self.code}: a custom reason needs an approval_ref"
-            raise ConfigError(message, code="exception_without_approval")
+            raise ConfigError(
+                f"ledger.replay_reasons.{self.code}: a custom reason needs an approval_ref",
+                code="exception_without_approval",
+            )
 
 
 def require_reason(code: str | None, custom: dict[str, CustomReason]) -> str:
@@ -39,5 +40,6 @@ def require_reason(code: str | None, custom: dict[str, CustomReason]) -> str:
     if code in LISTED or code in custom:
         return code
     known = ", ".join((*LISTED, *sorted(custom)))
-    message = f"unknown replay reason {code!r}: known are {known}"
-    raise InvalidInput(message, code="unknown_replay_reason")
+    raise InvalidInput(
+        f"unknown replay reason {code!r}: known are {known}", code="unknown_replay_reason"
+    )

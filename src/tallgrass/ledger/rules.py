@@ -32,8 +32,10 @@ class DatasetException:
     def __post_init__(self) -> None:
         """Refuse an exception that nobody approved."""
         if not self.approval_ref.strip():
-            message = f"ledger.exceptions.{self.dataset}: an exception needs an approval_ref"
-            raise ConfigError(message, code="exception_without_approval")
+            raise ConfigError(
+                f"ledger.exceptions.{self.dataset}: an exception needs an approval_ref",
+                code="exception_without_approval",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +58,7 @@ class LedgerRules:
         for where, limit in self._limits():
             if limit not in MAX_ATTEMPTS_RANGE:
                 low, high = MAX_ATTEMPTS_RANGE.start, MAX_ATTEMPTS_RANGE.stop - 1
-                message = f"{where}: {limit} is not between {low} and {high}"
-                raise ConfigError(message)
+                raise ConfigError(f"{where}: {limit} is not between {low} and {high}")
         for dataset, names in self.extensions.items():
             require_extension_names(dataset, names)
 
@@ -83,11 +84,11 @@ class LedgerRules:
         undeclared = sorted(set(extensions) - self.extensions.get(dataset, frozenset()))
         if undeclared:
             require_extension_names(dataset, undeclared)
-            message = (
+            raise InvalidInput(
                 f"{dataset}: {', '.join(undeclared)} is not declared; "
-                f"add it to ledger.extensions.{dataset}"
+                f"add it to ledger.extensions.{dataset}",
+                code="extension_collides",
             )
-            raise InvalidInput(message, code="extension_collides")
 
     def _granted(self, dataset: str, rule: str, *, default: bool) -> bool:
         exception = self.exceptions.get(dataset)
@@ -108,5 +109,6 @@ def require_extension_names(dataset: str, names: Iterable[str]) -> None:
             why = (
                 "is a canonical field" if name in CANONICAL_NAMES else "is not of the form ext_name"
             )
-            message = f"ledger.extensions.{dataset}: {name!r} {why}"
-            raise ConfigError(message, code="extension_collides")
+            raise ConfigError(
+                f"ledger.extensions.{dataset}: {name!r} {why}", code="extension_collides"
+            )

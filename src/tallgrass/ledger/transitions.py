@@ -44,5 +44,6 @@ ATTEMPT_EDGES: frozenset[tuple[AttemptStatus | None, AttemptStatus]] = frozenset
 def require_legal(source: Status | None, target: Status, *, wal_id: str) -> None:
     """Refuse a change of status that is not one of the seven edges."""
     if (source, target) not in LEGAL:
-        message = f"{wal_id}: {source or 'no record'} → {target} is not a legal transition"
-        raise IllegalTransition(message)
+        raise IllegalTransition(
+            f"{wal_id}: {source or 'no record'} → {target} is not a legal transition"
+        )

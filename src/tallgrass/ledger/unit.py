@@ -70,16 +70,19 @@ class IngestUnit:
         A unit whose key gives no end ends where it starts.
         """
         if not dataset:
-            message = f"no dataset for {object_uri!r}"
-            raise InvalidInput(message)
+            raise InvalidInput(f"no dataset for {object_uri!r}")
         if provider not in providers:
-            message = f"unknown provider {provider!r}: known are {', '.join(sorted(providers))}"
-            raise InvalidInput(message, code="unknown_provider")
+            raise InvalidInput(
+                f"unknown provider {provider!r}: known are {', '.join(sorted(providers))}",
+                code="unknown_provider",
+            )
         start = to_utc(time_range_start)
         end = start if time_range_end is None else to_utc(time_range_end)
         if end < start:
-            message = f"the time range of {object_uri!r} ends before it starts: {start} to {end}"
-            raise InvalidInput(message, code="invalid_time")
+            raise InvalidInput(
+                f"the time range of {object_uri!r} ends before it starts: {start} to {end}",
+                code="invalid_time",
+            )
         to_utc(event.event_time)
         uri = canonical_object_uri(object_uri)
         return cls(

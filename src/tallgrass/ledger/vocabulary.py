@@ -70,5 +70,6 @@ def word(vocabulary: type[_Word], text: str) -> _Word:
         return vocabulary(text)
     except ValueError:
         allowed = ", ".join(vocabulary)
-        message = f"{text!r} is not a {vocabulary.__name__}: allowed are {allowed}"
-        raise InvalidInput(message, code="unknown_status") from None
+        raise InvalidInput(
+            f"{text!r} is not a {vocabulary.__name__}: allowed are {allowed}", code="unknown_status"
+        ) from None

@@ -156,8 +156,7 @@ class ClaimWrites:
         who = {"ingest_run_id": self.worker.ingest_run_id, "worker_id": self.worker.worker_id}
         if tx.write("insert_records", self.inserts, now=self.now, **who) != len(self.inserts):
             # Another worker recorded one of them at the same moment: look again.
-            message = "a unit was recorded by another worker at the same moment"
-            raise TransactionConflict(message)
+            raise TransactionConflict("a unit was recorded by another worker at the same moment")
         for name, rows in (
             ("reset_records", self.resets),
             ("quarantine_records", self.quarantines),

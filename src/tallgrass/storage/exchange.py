@@ -93,19 +93,23 @@ def read_export(file: BinaryIO) -> str:
         value = _parsed(line, number)
         if number == 1:
             if value.get("format") != FORMAT or value.get("version") != FORMAT_VERSION:
-                message = f"line 1: not a {FORMAT} of version {FORMAT_VERSION}"
-                raise InvalidInput(message, code="import_invalid")
+                raise InvalidInput(
+                    f"line 1: not a {FORMAT} of version {FORMAT_VERSION}", code="import_invalid"
+                )
         elif "end" in value:
             end = {"lines": number - 1, "sha256": digest.hexdigest()}
             if value["end"] != end or file.read(1):
-                message = f"line {number}: the file was changed or cut since it was written"
-                raise InvalidInput(message, code="import_invalid")
+                raise InvalidInput(
+                    f"line {number}: the file was changed or cut since it was written",
+                    code="import_invalid",
+                )
             return end["sha256"]  # type: ignore[return-value]
         else:
             _require_known_line(value, number)
         digest.update(line)
-    message = f"the file ends after line {number} without its trailer: it was cut"
-    raise InvalidInput(message, code="import_invalid")
+    raise InvalidInput(
+        f"the file ends after line {number} without its trailer: it was cut", code="import_invalid"
+    )
 
 
 def import_lines(
@@ -158,9 +162,9 @@ def _import(
         ids = [row["wal_id"] for row in records]
         existing = {row["wal_id"]: row for row in tx.select("export_records", rows=ids)}
         for row in records:
-            _require_same(row, existing.get(str(row["wal_id"])))
             reason = require_reason(row["replay_reason"], custom_reasons)  # type: ignore[arg-type]
             row["replay_reason"] = reason
+            _require_same(row, existing.get(str(row["wal_id"])))
             if custom := custom_reasons.get(reason):
                 values = [(custom.code, custom.description, custom.approval_ref)]
                 tx.write("insert_reasons", values, now=now)
@@ -201,27 +205,29 @@ def _require_same(row: dict[str, object], existing: Row | None) -> None:
     stored = {name: _plain(existing[name]) for name in _RECORD_FIELDS}
     if stored != row:
         differing = sorted(name for name in stored if stored[name] != row.get(name))
-        message = f"{row['wal_id']} is in the ledger with other {', '.join(differing)}"
-        raise Refused(message, code="import_conflict")
+        raise Refused(
+            f"{row['wal_id']} is in the ledger with other {', '.join(differing)}",
+            code="import_conflict",
+        )
 
 
 def _require_known_line(value: dict[str, object], number: int) -> None:
     kind, row = next(iter(value.items()), ("", None))
     fields = _LINES.get(kind)
     if len(value) != 1 or fields is None or not isinstance(row, dict) or set(row) != set(fields):
-        message = f"line {number}: not a record, attempt, transition or annotation of this version"
-        raise InvalidInput(message, code="import_invalid")
+        raise InvalidInput(
+            f"line {number}: not a record, attempt, transition or annotation of this version",
+            code="import_invalid",
+        )
 
 
 def _parsed(line: bytes, number: int) -> dict[str, object]:
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as exc:
-        message = f"line {number}: not JSON ({exc})"
-        raise InvalidInput(message, code="import_invalid") from exc
+        raise InvalidInput(f"line {number}: not JSON ({exc})", code="import_invalid") from exc
     if not isinstance(value, dict):
-        message = f"line {number}: not an object"
-        raise InvalidInput(message, code="import_invalid")
+        raise InvalidInput(f"line {number}: not an object", code="import_invalid")
     return value
 
 

@@ -55,5 +55,4 @@ class FileLock:
             if granted.is_set():
                 return
             given_up = True
-        message = f"{self._path} was held by another process for {timeout_s:g} s"
-        raise DatabaseLocked(message)
+        raise DatabaseLocked(f"{self._path} was held by another process for {timeout_s:g} s")

@@ -29,8 +29,7 @@ class SwitchStore:
     ) -> None:
         """Turn a switch on (work stops) or off, and note who did it why."""
         if not actor.strip() or not reason.strip() or not dataset.strip():
-            message = "a switch needs a dataset (or *), an actor and a reason"
-            raise InvalidInput(message)
+            raise InvalidInput("a switch needs a dataset (or *), an actor and a reason")
 
         def work(tx: Transaction) -> None:
             now = tx.now()

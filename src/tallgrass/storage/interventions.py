@@ -58,20 +58,25 @@ class Interventions:
         `codes` lists. `attempts` does not change: only a claim counts.
         """
         if reason == "none":
-            message = "a replay needs a reason other than 'none'"
-            raise InvalidInput(message, code="unknown_replay_reason")
+            raise InvalidInput(
+                "a replay needs a reason other than 'none'", code="unknown_replay_reason"
+            )
         code = require_reason(reason, dict(self._rules.custom_reasons))
         _require_actor(actor)
 
         def check(known: Known) -> None:
             require_legal(known.status, Status.PENDING, wal_id=known.wal_id)
             if at_limit(known, self._rules):
-                message = f"{known.wal_id} has used all its attempts ({known.attempts})"
-                raise Refused(message, code="limit_reached")
+                raise Refused(
+                    f"{known.wal_id} has used all its attempts ({known.attempts})",
+                    code="limit_reached",
+                )
             error = known.last_error_code or ""
             if error not in codes if codes is not None else not is_retried(error):
-                message = f"{known.wal_id} failed with {error}, which policy does not replay"
-                raise Refused(message, code="retry_not_allowed")
+                raise Refused(
+                    f"{known.wal_id} failed with {error}, which policy does not replay",
+                    code="retry_not_allowed",
+                )
 
         def write(tx: Transaction, units: Sequence[Known], now: datetime) -> None:
             if custom := self._rules.custom_reasons.get(code):
@@ -95,8 +100,7 @@ class Interventions:
         """Take pending or failed units out of the flow, on a person's word."""
         _require_actor(actor)
         if not reason.strip():
-            message = "a quarantine needs a reason"
-            raise InvalidInput(message)
+            raise InvalidInput("a quarantine needs a reason")
 
         def check(known: Known) -> None:
             require_legal(known.status, Status.QUARANTINED, wal_id=known.wal_id)
@@ -166,12 +170,12 @@ def _sort_out(
         try:
             known = found.get(wal_id)
             if known is None:
-                message = f"the ledger has no unit {wal_id}"
-                raise UnknownRecord(message)
+                raise UnknownRecord(f"the ledger has no unit {wal_id}")
             check(known)
             if known.version != versions[wal_id]:
-                message = f"{wal_id} is at version {known.version}, not {versions[wal_id]}"
-                raise VersionConflict(message)
+                raise VersionConflict(
+                    f"{wal_id} is at version {known.version}, not {versions[wal_id]}"
+                )
             allowed.append(known)
         except TallgrassError as error:
             refused[wal_id] = error
@@ -180,8 +184,7 @@ def _sort_out(
 
 def _require_actor(actor: str) -> None:
     if not actor.strip():
-        message = "who does it? an actor is needed"
-        raise InvalidInput(message)
+        raise InvalidInput("who does it? an actor is needed")
 
 
 def _done_entry(known: Known, kind: str, actor: str, reason: str) -> AuditEntry:

@@ -77,8 +77,9 @@ class Leases:
         def work(tx: Transaction) -> datetime:
             expires_at = tx.now() + timedelta(seconds=worker.lease_s)
             if not tx.execute("renew_lease", incarnation=worker.incarnation, expires_at=expires_at):
-                message = f"worker {worker.worker_id} ({worker.incarnation}) lost its lease"
-                raise WorkerFenced(message)
+                raise WorkerFenced(
+                    f"worker {worker.worker_id} ({worker.incarnation}) lost its lease"
+                )
             return expires_at
 
         return self._runner.run(work)
@@ -96,8 +97,9 @@ class Leases:
         def work(tx: Transaction) -> tuple[str, ...]:
             now = tx.now()
             if not tx.execute("stop_worker", now=now, incarnation=worker.incarnation):
-                message = f"worker {worker.worker_id} ({worker.incarnation}) lost its lease"
-                raise WorkerFenced(message)
+                raise WorkerFenced(
+                    f"worker {worker.worker_id} ({worker.incarnation}) lost its lease"
+                )
             held = tx.select("attempts_of_worker", incarnation=worker.incarnation)
             return self._release(tx, now, [row["wal_id"] for row in held], release)
 

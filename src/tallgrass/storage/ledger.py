@@ -228,8 +228,7 @@ def require_unfenced(tx: Transaction, worker: WorkerLease) -> None:
     """Refuse a worker that lost its lease; hold the fence off until this transaction ends."""
     rows = tx.select("hold_worker", incarnation=worker.incarnation)
     if not rows or rows[0]["fenced_at"] is not None or rows[0]["stopped_at"] is not None:
-        message = f"worker {worker.worker_id} ({worker.incarnation}) lost its lease"
-        raise WorkerFenced(message)
+        raise WorkerFenced(f"worker {worker.worker_id} ({worker.incarnation}) lost its lease")
 
 
 def _receipt_of(

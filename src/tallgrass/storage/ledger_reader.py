@@ -155,16 +155,14 @@ class LedgerReader:
     def _row(self, tx: Transaction, name: str) -> Row:
         by_uri = "://" in name
         if not by_uri and not _is_uuid(name):
-            message = f"{name!r} is neither a wal_id nor an object URI"
-            raise InvalidInput(message)
+            raise InvalidInput(f"{name!r} is neither a wal_id nor an object URI")
         rows = (
             tx.select("record_by_uri", object_uri=name)
             if by_uri
             else tx.select("record", wal_id=name)
         )
         if not rows:
-            message = f"the ledger has no unit {name}"
-            raise UnknownRecord(message)
+            raise UnknownRecord(f"the ledger has no unit {name}")
         return rows[0]
 
     def _matching(

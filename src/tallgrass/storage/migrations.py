@@ -75,13 +75,15 @@ def missing_migrations(
         known = by_number.get(number)
         if known is None:
             newest = shipped[-1].number if shipped else 0
-            message = (
-                f"{place} has migration {number:04}_{name}; this release knows up to {newest:04}"
+            raise DatabaseUnusable(
+                f"{place} has migration {number:04}_{name}; this release knows up to {newest:04}",
+                code="schema_too_new",
             )
-            raise DatabaseUnusable(message, code="schema_too_new")
         if known.sha256 != sha256:
-            message = f"migration {number:04}_{name} was edited after it ran on {place}"
-            raise DatabaseUnusable(message, code="migration_edited")
+            raise DatabaseUnusable(
+                f"migration {number:04}_{name} was edited after it ran on {place}",
+                code="migration_edited",
+            )
     done = {number for number, _, _ in applied}
     return [migration for migration in shipped if migration.number not in done]
 
@@ -105,8 +107,9 @@ def require_current_schema(database: Database) -> None:
     """Refuse a database that this release must not use as it is."""
     missing = check_schema(database).missing
     if missing:
-        message = f"{database.place} lacks {', '.join(missing)}"
-        raise DatabaseUnusable(message, code="schema_outdated")
+        raise DatabaseUnusable(
+            f"{database.place} lacks {', '.join(missing)}", code="schema_outdated"
+        )
 
 
 def _label(migration: Migration) -> str:

@@ -44,8 +44,7 @@ def load_queries(dialect: str) -> dict[str, Query]:
     for source in sorted(folder.iterdir(), key=lambda item: item.name):
         for query in parse(source.read_text(encoding="utf-8"), dialect):
             if query.name in queries:
-                message = f"query {query.name} is defined twice for {dialect}"
-                raise ValueError(message)
+                raise ValueError(f"query {query.name} is defined twice for {dialect}")
             queries[query.name] = query
     return queries
 

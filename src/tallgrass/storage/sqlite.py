@@ -103,13 +103,13 @@ class SqliteDatabase:
         if self._connection is None:
             refuse_network_filesystem(self._path)
             if self._path.is_dir():
-                message = f"{self.place} is a folder; database.url must name a file"
-                raise DatabaseUnreachable(message)
+                raise DatabaseUnreachable(
+                    f"{self.place} is a folder; database.url must name a file"
+                )
             if not self._path.parent.is_dir():
-                message = (
+                raise DatabaseUnreachable(
                     f"{self._path.parent} is not there; make the folder or correct database.url"
                 )
-                raise DatabaseUnreachable(message)
             with self._translated():
                 self._connection = self._open()
         return self._connection
@@ -141,8 +141,7 @@ class SqliteDatabase:
         if not self._read_only:
             return "mode=rwc"
         if not self._path.exists():
-            message = f"there is no database {self.place}"
-            raise DatabaseUnreachable(message)
+            raise DatabaseUnreachable(f"there is no database {self.place}")
         journal = Path(f"{self._path}-wal")
         unused = not journal.exists() and not os.access(self._path.parent, os.W_OK)
         # Without its journal and without rights to make one, the file cannot change under us.
@@ -152,8 +151,9 @@ class SqliteDatabase:
         try:
             self._lock.acquire(self._lock_timeout_s)
         except OSError as exc:
-            message = f"cannot lock {self.place}: {exc.strerror}"
-            raise DatabaseUnusable(message, code="database_read_only") from exc
+            raise DatabaseUnusable(
+                f"cannot lock {self.place}: {exc.strerror}", code="database_read_only"
+            ) from exc
 
     def _roll_back_if_open(self, connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
@@ -252,8 +252,10 @@ def refuse_network_filesystem(path: Path, mounts: str | None = None) -> None:
     """Refuse a file whose file system cannot lock between hosts; `mounts` as in mountinfo."""
     point, kind = filesystem_of(path, mounts)
     if _NETWORK_FILESYSTEMS.fullmatch(kind):
-        message = f"{path} lies on {point}, a network file system ({kind})"
-        raise DatabaseUnusable(message, code="database_on_network_filesystem")
+        raise DatabaseUnusable(
+            f"{path} lies on {point}, a network file system ({kind})",
+            code="database_on_network_filesystem",
+        )
 
 
 def filesystem_of(path: Path, mounts: str | None = None) -> tuple[str, str]:

@@ -69,5 +69,6 @@ def write_all(
     """Run a guarded statement for every row; if one is not as it was read, undo the whole batch."""
     changed = tx.write(name, rows, **params)
     if changed != len(rows):
-        message = f"{len(rows) - changed} of {len(rows)} records were changed by somebody else"
-        raise VersionConflict(message)
+        raise VersionConflict(
+            f"{len(rows) - changed} of {len(rows)} records were changed by somebody else"
+        )
