@@ -7,10 +7,12 @@ import hashlib
 import json
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 import tallgrass
-from tallgrass.config import SETTINGS, TABLES, Setting
+from tallgrass.cli.main import cli
 from tallgrass.error_codes import CodeScope, registry
 from tallgrass.ledger.record import FieldModel, WalAttempt, WalRecord, field_models
 from tallgrass.ledger.transitions import ATTEMPT_EDGES, EDGES, TERMINAL
@@ -22,12 +24,16 @@ from tallgrass.ledger.vocabulary import (
     StacStatus,
     Status,
 )
+from tallgrass.settings import SETTINGS, TABLES, Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from enum import StrEnum
 
 MIGRATIONS = Path(tallgrass.__file__).parent / "storage" / "migrations"
+
+#: As wide as the command line's help is at most.
+HELP_COLUMNS = 100
 
 _WORDS = {str: "text", int: "integer", bytes: "bytes", datetime: "instant"}
 
@@ -152,6 +158,35 @@ def _codes(scope: CodeScope) -> str:
     )
 
 
+def _commands() -> str:
+    """Return the help of every command, in reading order, as a terminal of 100 columns shows it."""
+    return "\n".join(
+        f"{'#' * (len(names) + 2)} tallgrass{''.join(f' {name}' for name in names)}\n\n"
+        f"```text\n{text}\n```\n"
+        for names, text in command_help(cli)
+    )
+
+
+def command_help(
+    command: click.Command, parent: click.Context | None = None
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the names and the help of a command and of all commands below it."""
+    settings: dict[str, Any] = {
+        **command.context_settings,
+        "terminal_width": HELP_COLUMNS,
+        "max_content_width": HELP_COLUMNS,
+    }
+    name = command.name if parent else "tallgrass"
+    context = click.Context(command, parent, info_name=name, **settings)
+    names = tuple(context.command_path.split()[1:])
+    yield names, "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            if below is not None and not below.hidden:
+                yield from command_help(below, context)
+
+
 def _yes(*, truth: bool) -> str:
     return "yes" if truth else "no"
 
@@ -178,5 +213,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "settings": _settings,
     "setting-tables": _setting_tables,
     "unit-codes": functools.partial(_codes, CodeScope.UNIT),
+    "commands": _commands,
     "command-codes": functools.partial(_codes, CodeScope.COMMAND),
 }

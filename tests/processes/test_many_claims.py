@@ -50,7 +50,7 @@ def test_sixteen_processes_never_hold_a_unit_twice(
 ) -> None:
     """16 processes make 8,000 claims of 4,000 units; no unit has two holders, all are done once."""
     claims = PROCESSES * (CLAIMS_FULL if full_counts else CLAIMS)
-    unit_count = claims // 2
+    unit_count = claims // 2 + 2
     log = tmp_path / "log"
     log.mkdir()
     play(

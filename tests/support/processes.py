@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import multiprocessing
+import multiprocessing.connection
 import os
 import random
 import signal
@@ -153,11 +154,16 @@ def _crowd(count: int, player: Callable[[int], None]) -> None:
     processes = [context.Process(target=player, args=(index,)) for index in range(count)]
     for process in processes:
         process.start()
-    for process in processes:
-        process.join()
-    codes = [process.exitcode for process in processes]
-    if any(codes):
-        raise SystemExit(f"processes ended with {codes}")
+    running = {process.sentinel: process for process in processes}
+    while running:
+        for sentinel in multiprocessing.connection.wait(list(running)):
+            ended = running.pop(sentinel)  # type: ignore[call-overload]
+            ended.join()
+            if ended.exitcode:
+                # The others would wait for what the dead one holds.
+                for other in running.values():
+                    other.kill()
+                raise SystemExit(f"a process ended with {ended.exitcode}")
 
 
 def _writer(log: str, index: int) -> Any:

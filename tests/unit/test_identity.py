@@ -20,7 +20,8 @@ VECTORS_PATH = Path(__file__).parents[1] / "vectors" / "wal_ids.json"
 VECTORS: list[dict[str, str]] = json.loads(VECTORS_PATH.read_text(encoding="utf-8"))
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
-instants = st.datetimes(timezones=st.just(UTC))
+#: 48 bits of milliseconds since year 1 end in 8920.
+instants = st.datetimes(max_value=datetime(8920, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
 
 #: Prints the ids of all vectors, one a line.
 PRINT_IDS = """
@@ -80,7 +81,7 @@ def test_ids_sort_by_data_time(
 def test_an_id_range_is_a_range_of_data_time(
     dataset: str, uri: str, start: datetime, bound: datetime
 ) -> None:
-    """A unit lies at or above a bound's first id exactly if it starts in or after its millisecond."""
+    """A unit lies above a bound's first id exactly if it starts in its millisecond or later."""
     bound = bound.replace(microsecond=bound.microsecond // 1000 * 1000)
     assert (wal_id(dataset, uri, start) >= first_wal_id_of(bound)) == (start >= bound)
 
@@ -149,15 +150,26 @@ def test_the_same_instant_in_another_zone_gives_the_same_id() -> None:
 
 
 @pytest.mark.conformance("WAL-7.1", "RP-3.2")
-def test_many_different_units_have_different_ids(full_counts: bool) -> None:
+def test_many_different_units_have_different_ids(*, full_counts: bool) -> None:
     """No two of very many units share an id, also when all start at the same millisecond."""
     count = 1_000_000 if full_counts else 200_000
     start = datetime(2026, 1, 1, tzinfo=UTC)
     same_time = {wal_id("goes-glm", f"s3://noaa-goes19/{n}", start) for n in range(count // 2)}
     over_time = {
-        wal_id(f"d{n % 7}", "s3://b/k", start + timedelta(microseconds=n)) for n in range(count // 2)
+        wal_id(f"d{n % 7}", "s3://b/k", start + timedelta(microseconds=n))
+        for n in range(count // 2)
     }
     assert len(same_time | over_time) == count
+
+
+def test_a_start_beyond_48_bits_has_no_id() -> None:
+    """The last millisecond that fits has an id; the next one is refused, never wrapped around."""
+    last = datetime(1, 1, 1, tzinfo=UTC) + timedelta(milliseconds=2**48 - 1)
+    assert wal_id("d", "s3://b/k", last).startswith("ffffffff-ffff-8")
+    for late in (last + timedelta(milliseconds=1), datetime(9999, 12, 31, tzinfo=UTC)):
+        with pytest.raises(InvalidInput) as refusal:
+            wal_id("d", "s3://b/k", late)
+        assert refusal.value.code == "invalid_time"
 
 
 def test_a_start_without_a_zone_has_no_id() -> None:

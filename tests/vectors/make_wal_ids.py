@@ -92,7 +92,7 @@ def sha256(data: bytes) -> int:
 
 
 def expected_id(dataset: str, object_uri: str, start: str, milliseconds: int) -> str:
-    """Return the UUIDv8: 48 bits of time, then 76 hash bits of which two give way to the variant."""
+    """Return the UUIDv8: 48 bits of time, then 76 of the hash, two of which become the variant."""
     hashed = b""
     for part in (dataset, object_uri, start):
         encoded = part.encode("utf-8")
@@ -111,9 +111,7 @@ def vectors() -> list[dict[str, str]]:
     made = []
     for dataset, object_uri, (year, month, day, hour, minute, second, micros) in UNITS:
         seconds = ((days_before(year, month, day) * 24 + hour) * 60 + minute) * 60 + second
-        start = (
-            f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z"
-        )
+        start = f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z"
         made.append(
             {
                 "dataset": dataset,

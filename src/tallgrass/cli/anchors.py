@@ -25,6 +25,23 @@ def read_anchors(path: Path) -> list[Anchor]:
     return [_anchor(path, number, line) for number, line in enumerate(lines, start=1)]
 
 
+def require_heads(path: Path) -> list[Anchor]:
+    """Return the heads in a file that must hold some: an empty one would prove nothing."""
+    anchors = read_anchors(path)
+    if not anchors:
+        message = f"{path} holds no head of the audit chain"
+        raise InvalidInput(message, code="anchor_invalid")
+    return anchors
+
+
+def require_writable(path: Path) -> None:
+    """Refuse a place that cannot be written, before anything is sealed for it."""
+    place = path if path.exists() else path.absolute().parent
+    if path.is_dir() or not os.access(place, os.W_OK):
+        message = f"cannot write the anchor file {path}"
+        raise InvalidInput(message, code="anchor_invalid")
+
+
 def require_continuation(anchors: Sequence[Anchor], head: Anchor | None) -> bool:
     """Refuse a head that contradicts what was anchored before; tell whether it is a new one.
 

@@ -10,6 +10,8 @@ from tallgrass.cli.anchors import (
     contradictions,
     read_anchors,
     require_continuation,
+    require_heads,
+    require_writable,
 )
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import plain, print_json
@@ -38,7 +40,9 @@ def command() -> None:
 
 @command.command(
     name="list",
-    epilog=examples("tallgrass audit list --action quarantine", "tallgrass audit list --actor j.doe"),
+    epilog=examples(
+        "tallgrass audit list --action quarantine", "tallgrass audit list --actor j.doe"
+    ),
 )
 @click.option("--actor", help="Only what this actor did.")
 @click.option("--action", help="Only this action, such as quarantine.")
@@ -59,7 +63,7 @@ def command() -> None:
 )
 @output_option
 @pass_invocation
-def list_entries(  # noqa: PLR0913 - one a filter
+def list_entries(
     invocation: Invocation,
     *,
     actor: str | None,
@@ -89,13 +93,12 @@ def list_entries(  # noqa: PLR0913 - one a filter
 def seal(invocation: Invocation, *, anchor_file: Path | None, as_json: bool) -> None:
     """Chain all entries and write the chain's head to the anchor file.
 
-    Keep that file where whoever can write the database cannot: it is what a cut-off tail is found by.
+    Keep that file out of reach of whoever can write the database: a cut-off tail is found by it.
     """
     path = anchor_file or Path(invocation.config.text("audit.anchor_file"))
     anchors = read_anchors(path) if path.exists() else []
+    require_writable(path)
     with invocation.stores(read_only=False) as stores:
-        if not path.exists():
-            path.touch()  # before the seal: a place that cannot be written is told first
         head = stores.audit.seal()
     new = require_continuation(anchors, head)
     if head is not None and new:
@@ -119,7 +122,7 @@ def seal(invocation: Invocation, *, anchor_file: Path | None, as_json: bool) -> 
 def verify(invocation: Invocation, *, anchor_file: Path | None, as_json: bool) -> None:
     """Walk the whole chain and name every entry that was edited, removed, reordered or cut off."""
     path = _anchor_file(invocation, anchor_file)
-    anchors = [] if path is None else read_anchors(path)
+    anchors = [] if path is None else require_heads(path)
     with invocation.stores(read_only=True) as stores:
         verifier, unsealed = stores.audit.verify(anchors)
     faults = verifier.faults + [
@@ -178,6 +181,7 @@ def _show_entries(entries: list[StoredEntry], next_cursor: int | None) -> None:
             for entry in entries
         ],
         right=("entry",),
+        wide=("subject", "reason"),
     )
     if next_cursor is not None:
         say(f"More: --after {next_cursor}", "dim")

@@ -1,10 +1,17 @@
 """``tallgrass config``: each setting, its value and where it came from."""
 
+from typing import TYPE_CHECKING
+
 import click
 
+from tallgrass.canonical_json import canonical_text
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
-from tallgrass.cli.text import hide_credentials, plain, print_json
-from tallgrass.config import SETTINGS, Config, Value
+from tallgrass.cli.text import hide_credentials, print_json
+from tallgrass.config import Config
+from tallgrass.settings import SETTINGS, TABLES, Value
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 @click.group(name="config", epilog=examples("tallgrass config show"))
@@ -23,17 +30,17 @@ def show(invocation: Invocation, *, as_json: bool) -> None:
     if as_json:
         print_json(_document(config))
         return
-    from tallgrass.cli.tables import cell, show_facts, show_table  # noqa: PLC0415
+    from tallgrass.cli.tables import Cell, cell, show_facts, show_table  # noqa: PLC0415
 
-    rows = [
-        (s.key, str(plain(_shown(config.values[s.key]))), _origin(config, s.key), cell(s.doc, "dim"))
+    rows: list[tuple[Cell, ...]] = [
+        (s.key, _text(_shown(config.values[s.key])), _origin(config, s.key), cell(s.doc, "dim"))
         for s in SETTINGS
     ]
     rows += [
-        (key, str(plain(value)), str(config.file), cell("table", "dim"))
+        (key, _text(value), str(config.file), cell(TABLES[key], "dim"))
         for key, value in config.tables.items()
     ]
-    show_table(("setting", "value", "from", "meaning"), rows)
+    show_table(("setting", "value", "from", "meaning"), rows, wide=("value", "meaning"))
     show_facts([("config_version", config.config_version), ("file", _file(config))])
 
 
@@ -67,7 +74,11 @@ def _shown(value: Value) -> Value:
     return hide_credentials(value) if isinstance(value, str) else value
 
 
-def _origin(config: Config, key: str) -> object:
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else canonical_text(value)
+
+
+def _origin(config: Config, key: str) -> "Text":
     from tallgrass.cli.tables import cell  # noqa: PLC0415 - rich is for tables only
 
     origin = config.origins[key]

@@ -8,9 +8,7 @@ from tallgrass.cli.text import print_json
 from tallgrass.errors import DatabaseUnusable
 
 
-@click.group(
-    name="db", epilog=examples("tallgrass --database sqlite:///tallgrass.db db migrate")
-)
+@click.group(name="db", epilog=examples("tallgrass --database sqlite:///tallgrass.db db migrate"))
 def command() -> None:
     """Prepare and check the database."""
 

@@ -56,6 +56,7 @@ def _list_codes(*, as_json: bool) -> None:
     show_table(
         ("code", "stands on", "means"),
         [(entry.code, _stands_on(entry), entry.meaning) for entry in entries],
+        wide=("means",),
     )
 
 

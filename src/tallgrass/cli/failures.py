@@ -37,6 +37,11 @@ def report_failure(error: BaseException, args: Sequence[str]) -> int:
     return exit_code
 
 
+def is_expected(error: BaseException) -> bool:
+    """Tell whether the error is one that commands are meant to answer with."""
+    return isinstance(error, TallgrassError | click.ClickException | OSError | KeyboardInterrupt)
+
+
 def wants_json(args: Sequence[str]) -> bool:
     """Tell whether errors are wanted as JSON, even if the arguments could not be read."""
     pairs = zip(args, [*args[1:], ""], strict=True)

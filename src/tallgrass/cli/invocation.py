@@ -30,7 +30,7 @@ class Invocation:
         from tallgrass.config import load_config  # noqa: PLC0415 - help needs no configuration
 
         flags = {} if self.database is None else {"database.url": self.database}
-        return load_config(file=self.config_file, flags=flags)  # type: ignore[arg-type]
+        return load_config(file=self.config_file, flags=flags)
 
     @contextmanager
     def stores(self, *, read_only: bool) -> Iterator["Stores"]:

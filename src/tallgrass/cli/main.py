@@ -13,7 +13,7 @@ from typing import Never
 import click
 
 import tallgrass
-from tallgrass.cli.failures import BROKEN_PIPE, report_failure
+from tallgrass.cli.failures import BROKEN_PIPE, is_expected, report_failure
 from tallgrass.cli.invocation import Invocation, examples
 
 PROGRAM = "tallgrass"
@@ -91,8 +91,8 @@ def run(args: Sequence[str]) -> int:
         sys.stdout.flush()
     except click.exceptions.Exit as done:
         return _flushed(done.exit_code)
-    except BaseException as error:  # noqa: BLE001 - the last place where an error can be answered
-        if "--debug" in args and isinstance(error, Exception):
+    except BaseException as error:  # the last place that can answer
+        if "--debug" in args and not is_expected(error):
             raise
         return report_failure(error, args)
     return 0

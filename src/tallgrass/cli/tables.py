@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import cache
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -79,15 +79,22 @@ def status(word: str, note: str = "") -> Text:
 
 
 def show_table(
-    columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, right: Sequence[str] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    right: Sequence[str] = (),
+    wide: Sequence[str] = (),
 ) -> None:
-    """Print rows under their columns; those named in `right` are aligned there."""
-    table = Table(box=box.SIMPLE_HEAD if on_terminal() else None, pad_edge=False)
-    table.header_style = "bold"
+    """Print rows under their columns: `right` are aligned there, `wide` give way first."""
+    table = Table(
+        box=box.SIMPLE_HEAD if on_terminal() else None,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        header_style="bold",
+    )
     for name in columns:
-        table.add_column(
-            name, justify="right" if name in right else "left", overflow="fold", no_wrap=False
-        )
+        justify: JustifyMethod = "right" if name in right else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name not in wide)
     for row in rows:
         table.add_row(*(cell(value) for value in row))
     print_lines(table)

@@ -77,4 +77,5 @@ def wants_colour(stream: Any) -> bool:
 
 
 def _escape(number: int) -> str:
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+    one_byte = number <= 0xFF  # noqa: PLR2004 - what two digits can say
+    return f"\\x{number:02x}" if one_byte else f"\\u{number:04x}"

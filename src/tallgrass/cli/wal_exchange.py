@@ -29,7 +29,7 @@ class Written:
     file: str
     records: int = 0
     lines: int = 0
-    bytes: int = 0
+    size: int = 0
     #: Of all lines before the last, which repeats it.
     sha256: str = ""
 
@@ -37,13 +37,15 @@ class Written:
         """Count one line; the last one brings the hash."""
         self.records += line.startswith(_RECORD)
         self.lines += 1
-        self.bytes += len(line)
+        self.size += len(line)
         if line.startswith(b'{"end":'):
             self.sha256 = json.loads(line)["end"]["sha256"]
 
 
 @click.command(
-    epilog=examples("tallgrass wal export --file ledger.jsonl", "tallgrass wal export | gzip > l.gz")
+    epilog=examples(
+        "tallgrass wal export --file ledger.jsonl", "tallgrass wal export | gzip > l.gz"
+    )
 )
 @click.option(
     "--file",
@@ -58,7 +60,9 @@ def export(invocation: Invocation, *, target: str, as_json: bool) -> None:
     """Write all records with their attempts, transitions and notes."""
     written = Written(file=target)
     with invocation.stores(read_only=True) as stores:
-        place = nullcontext(sys.stdout.buffer) if target == STDIO else _appearing_whole(Path(target))
+        place = (
+            nullcontext(sys.stdout.buffer) if target == STDIO else _appearing_whole(Path(target))
+        )
         with place as file:
             for line in _counted(stores, written):
                 file.write(line)
@@ -88,9 +92,7 @@ def import_(invocation: Invocation, *, source: str, actor: str, as_json: bool) -
     with _readable_twice(source) as file, invocation.stores(read_only=False) as stores:
         done = import_ledger(stores, invocation.config, file, actor=actor, source=name)
     if as_json:
-        print_json(
-            {"source": name, "records": done.records, "already_there": done.already_there}
-        )
+        print_json({"source": name, "records": done.records, "already_there": done.already_there})
         return
     from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
 
@@ -169,5 +171,5 @@ def _report(written: Written, *, as_json: bool) -> None:
     if as_json:
         stream.write(json_bytes(written).decode())
     else:
-        size = f"{written.records:,} records, {written.lines:,} lines, {written.bytes:,} bytes"
+        size = f"{written.records:,} records, {written.lines:,} lines, {written.size:,} bytes"
         stream.write(f"{written.file}: {size}\n" if written.file != STDIO else f"{size}\n")

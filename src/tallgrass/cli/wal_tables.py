@@ -5,7 +5,16 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from tallgrass.bootstrap import Annotation, HistoryEvent, LedgerStats
-from tallgrass.cli.tables import Cell, cell, on_terminal, say, show_facts, show_table, status
+from tallgrass.cli.tables import (
+    STATUS_STYLES,
+    Cell,
+    cell,
+    on_terminal,
+    say,
+    show_facts,
+    show_table,
+    status,
+)
 from tallgrass.clock import format_instant
 from tallgrass.ledger.record import WalAttempt, WalRecord
 from tallgrass.ledger.vocabulary import Status
@@ -21,6 +30,7 @@ def show_page(records: Sequence[WalRecord], next_cursor: str | None) -> None:
             ("unit", "status", "tries", "data from"),
             [_two_lines(record) for record in records],
             right=("tries",),
+            wide=("unit", "status"),
         )
     else:
         show_table(
@@ -79,6 +89,7 @@ def show_unit(
             for attempt in attempts
         ],
         right=("#",),
+        wide=("error",),
     )
     for note in annotations:
         say(
@@ -97,7 +108,7 @@ def show_history(record: WalRecord, events: Sequence[HistoryEvent]) -> None:
     """Print the life of a unit."""
     say(cell(record.object_uri, "bold"))
     show_table(
-        ("version", "when", "what", "from", "to", "attempt", "by", "reason"),
+        ("v", "when", "what", "from", "to", "try", "by", "reason"),
         [
             (
                 event.version,
@@ -111,7 +122,8 @@ def show_history(record: WalRecord, events: Sequence[HistoryEvent]) -> None:
             )
             for event in events
         ],
-        right=("version", "attempt"),
+        right=("v", "try"),
+        wide=("reason",),
     )
 
 
@@ -161,7 +173,7 @@ def _error(code: str | None, message: str | None) -> str | None:
 
 
 def _count(number: int, name: str) -> Text:
-    return cell(number, "dim" if not number else status(name).style)
+    return cell(number, STATUS_STYLES[name] if number else "dim")
 
 
 def _instant(instant: object) -> str:

@@ -9,9 +9,11 @@ import hashlib
 from datetime import UTC, datetime, timedelta
 
 from tallgrass.clock import format_instant
+from tallgrass.errors import InvalidInput
 
 _YEAR_ONE = datetime(1, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_TIME_DIGITS = 12
 
 
 def wal_id(dataset: str, object_uri: str, time_range_start: datetime) -> str:
@@ -19,7 +21,7 @@ def wal_id(dataset: str, object_uri: str, time_range_start: datetime) -> str:
     digest = hashlib.sha256(
         _length_prefixed(dataset, object_uri, format_instant(time_range_start))
     ).hexdigest()
-    millis = f"{(time_range_start - _YEAR_ONE) // _MILLISECOND:012x}"
+    millis = _milliseconds(time_range_start)
     # Version 8 in the 13th digit; the variant's two bits `10` make the 17th one of 8, 9, a, b.
     variant = "89ab"[int(digest[3], 16) & 3]
     return f"{millis[:8]}-{millis[8:]}-8{digest[:3]}-{variant}{digest[4:7]}-{digest[7:19]}"
@@ -27,8 +29,17 @@ def wal_id(dataset: str, object_uri: str, time_range_start: datetime) -> str:
 
 def first_wal_id_of(instant: datetime) -> str:
     """Return the smallest id that a unit starting at `instant` can have: a bound for id ranges."""
-    millis = f"{(instant - _YEAR_ONE) // _MILLISECOND:012x}"
+    millis = _milliseconds(instant)
     return f"{millis[:8]}-{millis[8:]}-8000-8000-000000000000"
+
+
+def _milliseconds(instant: datetime) -> str:
+    """Return the milliseconds since year 1 as 12 digits; 48 bits last until the year 8920."""
+    digits = f"{(instant - _YEAR_ONE) // _MILLISECOND:012x}"
+    if len(digits) > _TIME_DIGITS:
+        message = f"too far in the future for an id: {instant.isoformat()}"
+        raise InvalidInput(message, code="invalid_time")
+    return digits
 
 
 def _length_prefixed(*parts: str) -> bytes:

@@ -1,0 +1,1 @@
+"""Made-up feeds, and the demo that runs on them."""

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from tallgrass.canonical_json import canonical_text
 from tallgrass.clock import format_instant
-from tallgrass.errors import TransactionConflict
+from tallgrass.errors import TransactionConflict, VersionConflict
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.ledger.claim import Claim, WorkerLease
 from tallgrass.ledger.receipt import Decision, Known
@@ -87,6 +87,7 @@ class ClaimWrites:
             return
         rerun = None if known.status is Status.PENDING else Intent.REINGEST.value
         due_at = format_instant(known.due_at or self.now)
+        self._journal(known, "park", known.status, "newer_object")
         self.parks.append(
             (
                 known.wal_id,
@@ -112,6 +113,7 @@ class ClaimWrites:
                 None,
             )
         )
+        self._journal(known, "park", known.status, "newer_object")
         self.note_held(unit, known, action="newer_object_of_quarantined")
 
     def note_held(
@@ -135,7 +137,9 @@ class ClaimWrites:
     def hold_at_limit(self, known: Known) -> None:
         """Quarantine a unit that has used all its attempts; a succeeded one just stays stale."""
         if known.status is Status.SUCCEEDED:
-            self.given_up.append((known.wal_id, known.version))
+            if known.due_at is not None:
+                self.given_up.append((known.wal_id, known.version))
+                self._journal(known, "park", known.status, "attempts_exhausted")
             return
         self.quarantines.append(
             (known.wal_id, known.version, known.status.value, "attempts_exhausted")
@@ -152,7 +156,14 @@ class ClaimWrites:
         )
 
     def write(self, tx: Transaction, code_version: str, config_version: str) -> None:
-        """Run all statements; a row that moved meanwhile undoes the whole batch."""
+        """Run all statements; a row that moved meanwhile undoes the whole batch, to run it again."""
+        try:
+            self._write(tx, code_version, config_version)
+        except VersionConflict as exc:
+            # A row that was recorded after the rows were locked is read but not locked.
+            raise TransactionConflict(str(exc)) from exc
+
+    def _write(self, tx: Transaction, code_version: str, config_version: str) -> None:
         who = {"ingest_run_id": self.worker.ingest_run_id, "worker_id": self.worker.worker_id}
         if tx.write("insert_records", self.inserts, now=self.now, **who) != len(self.inserts):
             # Another worker recorded one of them at the same moment: look again.

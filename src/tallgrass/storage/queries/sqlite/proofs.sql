@@ -7,15 +7,12 @@ SELECT count(*) AS found FROM wal_records;
 -- name: count_objects()
 SELECT count(DISTINCT object_uri) AS found FROM wal_records;
 
--- name: count_status(status)
-SELECT count(*) AS found FROM wal_records WHERE status = :status;
+-- name: count_failed()
+SELECT count(*) AS found FROM wal_records WHERE status = 'failed';
 
 -- name: count_held_for(error_code)
 SELECT count(*) AS found FROM wal_records
 WHERE status = 'quarantined' AND last_error_code = :error_code;
-
--- name: count_attempts(status)
-SELECT count(*) AS found FROM wal_attempts WHERE status = :status;
 
 -- name: count_applied_twice()
 SELECT count(*) AS found FROM (

@@ -1,0 +1,96 @@
+"""Runs `tallgrass` as a real process, and fills a ledger whose content is known by heart."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tallgrass.governance.switches import SwitchScope
+from tests.support.builders import failure, overwritten, success, unit, units
+
+if TYPE_CHECKING:
+    from tests.support.backends import Backend
+
+PROGRAM = (sys.executable, "-m", "tallgrass")
+
+
+@dataclass(frozen=True)
+class Done:
+    """A process that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one JSON document on stdout."""
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> dict[str, str]:
+        """The error of a command that was asked for JSON."""
+        error: dict[str, str] = json.loads(self.err)["error"]
+        assert set(error) == {"code", "message", "remedy"}
+        return error
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """Return this process's environment without settings of Tallgrass, then the changes."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("TALLGRASS_")}
+    return {**kept, **changes}
+
+
+def tallgrass(
+    *args: str, at: Backend | str | None = None, env: dict[str, str] | None = None, **options: Any
+) -> Done:
+    """Run a command line on a database; no error may ever show as a traceback."""
+    url = at if at is None or isinstance(at, str) else at.url
+    database = () if url is None else ("--database", url)
+    done = subprocess.run(
+        [*PROGRAM, *database, *args],
+        check=False,
+        capture_output=True,
+        env=environment(**(env or {})),
+        timeout=120,
+        **options,
+    )
+    result = Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+    assert "Traceback" not in result.out + result.err
+    return result
+
+
+def fill(backend: Backend) -> None:
+    """Write ten units: 5 succeeded (one stale), 2 failed, 1 quarantined, 1 pending, 1 in progress.
+
+    goes-glm 0–4 succeeded, 4 with a failed re-run; hrrr 10 io_error, 11 size_zero, 12 quarantined;
+    nexrad-l2 20 parked by a switch; goes-glm 30 in progress.
+    """
+    stores = backend.open()
+    stores.switches.set(
+        SwitchScope.INGEST, "nexrad-l2", is_on=True, actor="j.doe", reason="maintenance"
+    )
+    worker = stores.leases.register("w", ingest_run_id="run", lease_s=3600)
+
+    def claim(*announced: Any) -> list[Any]:
+        return [r.claim for r in stores.ledger.record_and_claim(worker, announced) if r.claim]
+
+    stores.ledger.commit(worker, [success(c) for c in claim(*units(5))])
+    codes = ("io_error", "size_zero", "governance_hard_fail")
+    failing = claim(*units(3, first=10, dataset="hrrr"))
+    stores.ledger.commit(worker, [failure(c, code) for c, code in zip(failing, codes, strict=True)])
+    claim(unit(20, dataset="nexrad-l2"))
+    claim(unit(30))
+    stores.ledger.commit(worker, [failure(c) for c in claim(overwritten(4))])
+    applied = backend.sql("SELECT wal_id FROM wal_records WHERE object_uri = ?", uri(0))[0][0]
+    stores.interventions.annotate(applied, 1, actor="j.doe", kind="note", note="looked at")
+    stores.close()
+
+
+def uri(number: int, dataset: str = "goes-glm") -> str:
+    """Return the object of a unit."""
+    return f"s3://noaa-goes19/{dataset}/{number:06}.nc"

@@ -1,0 +1,251 @@
+"""Starting up, help, and how every command fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from tallgrass.cli.main import COMMANDS, cli
+from tests.cli.command import PROGRAM, environment, tallgrass
+
+
+def walk(command: click.Command, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Return the names of all commands below one, groups included."""
+    found = [path]
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            found += walk(child, (*path, name))
+    return found
+
+
+def command_of(path: tuple[str, ...]) -> click.Command:
+    """Return the command that a path of names leads to."""
+    command: click.Command = cli
+    for name in path:
+        assert isinstance(command, click.Group)
+        child = command.get_command(click.Context(command), name)
+        assert child is not None
+        command = child
+    return command
+
+
+ALL = walk(cli)
+
+
+def test_the_list_of_commands_is_complete() -> None:
+    """Every verb of the manual is there, by its name."""
+    assert {" ".join(path) for path in ALL if len(path) == 2} == {
+        "db migrate", "db check",
+        "wal list", "wal show", "wal history", "wal stats", "wal export", "wal import",
+        "audit list", "audit seal", "audit verify",
+        "config show", "config check",
+    }  # fmt: skip
+    assert {path[0] for path in ALL if path} == {"demo", "db", "wal", "audit", "config", "explain"}
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: " ".join(path) or "tallgrass")
+def test_every_help_has_an_example(path: tuple[str, ...]) -> None:
+    """`--help` of each command ends with a line that can be typed as it stands."""
+    command = command_of(path)
+    text = command.get_help(click.Context(command, info_name="x"))
+    assert "Example" in text
+    assert "tallgrass" in text.split("Example", 1)[1]
+    if not isinstance(command, click.Group):
+        assert "--output" in text
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    """The lines that need no import are the first lines of the commands' own help."""
+    for name, (_, line) in COMMANDS.items():
+        assert command_of((name,)).get_short_help_str(limit=200) == line.removesuffix(".")
+
+
+def test_help_loads_neither_drivers_nor_tables() -> None:
+    """`tallgrass --help` imports no database driver, no rich and no command's module."""
+    code = (
+        "import sys; sys.argv = ['tallgrass', '--help']\n"
+        "from tallgrass.cli.main import run\n"
+        "assert run(['--help']) == 0\n"
+        "print([m for m in sys.modules if m.split('.')[0] in ('rich', 'sqlite3', 'psycopg')"
+        " or m.startswith(('tallgrass.storage', 'tallgrass.bootstrap'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, env=environment()
+    )
+    assert done.stdout.decode().splitlines()[-1] == "[]"
+
+
+def test_version_is_the_package_s() -> None:
+    """`--version` names program and version."""
+    done = tallgrass("--version")
+    assert (done.code, done.out) == (0, "tallgrass, version 0.1.0\n")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("wla",),
+        ("wal", "lst"),
+        ("wal", "list", "--limit", "0"),
+        ("wal", "list", "--limit", "1001"),
+        ("wal", "list", "--nope"),
+        ("wal", "show"),
+        ("wal", "import", "no-such-file", "--actor", "j.doe"),
+        ("wal", "import", "-"),
+        ("explain",),
+        ("explain", "io_error", "--list"),
+        ("audit", "list", "--after", "-1"),
+        ("demo", "--units", "10"),
+        ("--database", "mysql://u:secret@h/d", "wal", "list"),
+    ],
+    ids=" ".join,
+)
+def test_bad_arguments_end_with_2(args: tuple[str, ...], tmp_path: Path) -> None:
+    """Arguments that cannot be used: exit code 2, told on stderr, in words and as JSON."""
+    done = tallgrass(*args, cwd=tmp_path)
+    assert done.code == 2
+    assert done.out == ""
+    assert "error: " in done.err
+    assert "what to do: " in done.err
+    assert "tallgrass explain " in done.err
+    as_json = tallgrass(*args, "--output", "json", cwd=tmp_path)
+    assert (as_json.code, as_json.out) == (2, "")
+    assert as_json.error["code"] in ("invalid_input", "config_invalid")
+    assert "secret" not in done.err + as_json.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mistyped_command_gets_the_nearest_name() -> None:
+    """The error names the command that was likely meant."""
+    assert "Did you mean 'wal'?" in tallgrass("wla").err
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    """An argument that is not UTF-8 is a bad argument, not a crash."""
+    done = subprocess.run(
+        [*PROGRAM, "wal", "show", b"s3://b/\xff"],  # type: ignore[list-item]
+        capture_output=True,
+        check=False,
+        env=environment(),
+    )
+    assert done.returncode == 2
+    assert b"not UTF-8" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_an_unexpected_error_is_told_without_a_traceback() -> None:
+    """A fault in a command gives internal_error and exit code 1; `--debug` shows where."""
+    code = (
+        "import sys\n"
+        "from tallgrass.cli import explain, main\n"
+        "def broken(*_args, **_options): raise ZeroDivisionError('on purpose')\n"
+        "explain.command.callback = broken\n"
+        "sys.exit(main.run(sys.argv[1:]))"
+    )
+
+    def run(*args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", code, *args],
+            capture_output=True,
+            check=False,
+            text=True,
+            env=environment(),
+        )
+
+    told = run("explain", "io_error")
+    assert told.returncode == 1
+    assert "ZeroDivisionError: on purpose" in told.stderr
+    assert "internal_error" in told.stderr
+    assert "Traceback" not in told.stderr
+    as_json = run("explain", "io_error", "--output=json")
+    assert json.loads(as_json.stderr)["error"]["code"] == "internal_error"
+    assert "Traceback" in run("--debug", "explain", "io_error").stderr
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    """With nobody left to read stdout the command ends quietly with 141."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [*PROGRAM, "explain", "--list"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+        env=environment(),
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_full_disk_behind_stdout_is_told() -> None:
+    """Output that cannot be written is an error with a code, not silence."""
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*PROGRAM, "explain", "--list"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            env=environment(),
+        )
+    assert done.returncode == 1
+    assert b"output_failed" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_ctrl_c_ends_with_130() -> None:
+    """SIGINT in the middle of a command: one line, exit code 130."""
+    child = subprocess.Popen(
+        [*PROGRAM, "wal", "import", "-", "--actor", "j.doe"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    assert child.stdin is not None
+    # More than a pipe holds: when this returns, the command is reading.
+    child.stdin.write(b"x" * 1_000_000)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate()
+    assert (child.returncode, out) == (130, b"")
+    assert b"interrupted" in err
+    assert b"Traceback" not in err
+
+
+def test_explain_tells_a_code_from_the_registry() -> None:
+    """The entry says what the code means, what to do, and whether a unit is retried."""
+    entry = tallgrass("explain", "io_error", "--output", "json").json
+    assert entry == {
+        "code": "io_error",
+        "scope": "unit",
+        "retried": True,
+        "meaning": "Reading or writing failed.",
+        "remedy": "Look at disk and network; it is retried.",
+    }
+    assert "Reading or writing failed." in tallgrass("explain", "io_error").out
+
+
+def test_explain_lists_all_codes() -> None:
+    """`--list` shows each code once, those of units and those of commands."""
+    codes = [e["code"] for e in tallgrass("explain", "--list", "--output", "json").json["codes"]]
+    assert len(codes) == len(set(codes))
+    assert {"io_error", "lease_expired", "schema_missing", "internal_error"} <= set(codes)
+    table = tallgrass("explain", "--list").out
+    assert all(code in table for code in codes)
+
+
+def test_explain_suggests_the_nearest_code() -> None:
+    """A mistyped code is a bad argument with a suggestion."""
+    done = tallgrass("explain", "io_eror", "--output", "json")
+    assert done.code == 2
+    assert done.error["code"] == "unknown_code"
+    assert "did you mean 'io_error'" in done.error["message"]
