@@ -131,13 +131,13 @@ def open_stores(
 
 def open_current_stores(config: Config, *, read_only: bool = False) -> Stores:
     """Wire all stores to a database whose schema is this release's; any other is refused."""
-    stores = open_stores(config, read_only=read_only)
+    # Looked at through a connection that only reads: a file that is not there must not be made.
+    database = open_database(config, read_only=True)
     try:
-        require_current_schema(stores.database)
-    except BaseException:
-        stores.close()
-        raise
-    return stores
+        require_current_schema(database)
+    finally:
+        database.close()
+    return open_stores(config, read_only=read_only)
 
 
 def migrate_database(config: Config) -> tuple[str, Sequence[str]]:

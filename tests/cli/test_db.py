@@ -10,6 +10,7 @@ import pytest
 from tests.cli.command import tallgrass
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.plugins.postgres import Databases
@@ -27,17 +28,18 @@ READING = [
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The address of a database without any table."""
     if request.param == "sqlite":
         file = tmp_path / "empty.db"
         sqlite3.connect(file).close()
         file.touch()
-        return f"sqlite:///{file}"
+        yield f"sqlite:///{file}"
+        return
     databases: Databases = request.getfixturevalue("postgres_databases")
     url = databases.create()
-    request.addfinalizer(lambda: databases.drop(url))
-    return url
+    yield url
+    databases.drop(url)
 
 
 def test_migrate_says_what_it_applied_and_is_harmless_again(empty_url: str) -> None:
@@ -82,20 +84,18 @@ def test_check_of_a_good_database(backend: Backend) -> None:
     assert "current" in table
 
 
-def test_check_never_prints_credentials(
-    own_url: str = "postgresql://us3r:s3cret@localhost:1/d",
-) -> None:
+def test_check_never_prints_credentials() -> None:
     """A server that does not answer: exit code 4, its place, no user and no password."""
-    done = tallgrass("db", "check", at=own_url)
+    done = tallgrass("db", "check", at="postgresql://us3r:s3cret@localhost:1/d")
     assert done.code == 4
     assert "database_unreachable" in done.err
     assert "s3cret" not in done.err
     assert "us3r" not in done.err
 
 
-@pytest.mark.parametrize("command", [("db", "check"), *READING], ids=" ".join)
+@pytest.mark.parametrize("command", [("db", "check"), ("audit", "seal"), *READING], ids=" ".join)
 def test_a_database_that_is_not_there_ends_with_4(command: tuple[str, ...], tmp_path: Path) -> None:
-    """Reading commands find no file: exit code 4, and none is made."""
+    """Commands that expect a ledger find no file: exit code 4, and none is made."""
     done = tallgrass(*command, "--output", "json", at=f"sqlite:///{tmp_path}/no.db", cwd=tmp_path)
     assert (done.code, done.out) == (4, "")
     assert done.error["code"] == "database_unreachable"

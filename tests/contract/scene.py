@@ -55,9 +55,7 @@ NEW_RECORD: dict[str, Any] = {
 class Scene:
     """A ledger with a worker of its own."""
 
-    def __init__(
-        self, backend: Backend, rules: LedgerRules | None = None, **injected: Any
-    ) -> None:
+    def __init__(self, backend: Backend, rules: LedgerRules | None = None, **injected: Any) -> None:
         self.backend = backend
         self.stores = backend.open(rules, **injected)
         self.ledger = self.stores.ledger

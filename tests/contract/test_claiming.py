@@ -41,7 +41,7 @@ def test_a_first_delivery_leaves_both_edges_in_history(backend: Backend) -> None
 
 @pytest.mark.conformance("SM-4.2b", "WAL-5.2", "C-04")
 def test_a_claim_sets_its_five_fields_in_one_write(backend: Backend) -> None:
-    """Status, attempts, last_attempt_at, updated_at and version move together; the unit does not."""
+    """Status, attempts, last_attempt_at, updated_at and version move together, no more."""
     scene = Scene(backend)
     wal_id = scene.park()
     before = scene.row(wal_id)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.contract.scene import NEW_RECORD, STATUSES, Scene, accepts, insert_statement
+from tests.contract.scene import (
+    NEW_RECORD,
+    RAW_ERRORS,
+    STATUSES,
+    Scene,
+    accepts,
+    insert_statement,
+    run,
+    undone,
+)
 
 if TYPE_CHECKING:
     from tests.support.backends import Backend
@@ -72,7 +82,9 @@ def test_of_36_pairs_of_states_the_database_takes_seven(backend: Backend) -> Non
     ids = {status: scene.at(status, number) for number, status in enumerate(STATUSES)}
     connection = backend.connect()
     targets = (None, *STATUSES)
-    accepted = {(None, target) for target in targets if creates(connection, target)}
+    accepted: set[tuple[str | None, str | None]] = {
+        (None, target) for target in targets if creates(connection, target)
+    }
     accepted |= {
         (source, target)
         for source in STATUSES
@@ -103,3 +115,45 @@ def test_a_refused_edge_leaves_row_and_version(backend: Backend) -> None:
     for target in ("failed", "pending", "in_progress", "quarantined"):
         assert not accepts(connection, MOVE.format(count=0), target, wal_id)
     assert scene.row(wal_id) == before
+
+
+def step(connection: Any, draw: random.Random, standing: dict[str, str]) -> None:
+    """Try one random edge for good; the database must judge it as the table does."""
+    if draw.random() < 0.15 or not standing:
+        number = len(standing)
+        wal_id = f"0e0e0e0e-0000-8000-8000-{number:012}"
+        row = NEW_RECORD | {"wal_id": wal_id, "object_uri": f"s3://b/{number}"}
+        run(connection, insert_statement("wal_records", row), *row.values())
+        standing[wal_id] = "pending"
+        return
+    wal_id = draw.choice(list(standing)[-20:])
+    source, target = standing[wal_id], draw.choice(STATUSES)
+    if source == target:
+        return
+    connection.execute("SAVEPOINT attempt")
+    try:
+        count = 1 if target == "in_progress" else 0
+        run(connection, MOVE.format(count=count), target, wal_id)
+    except RAW_ERRORS:
+        connection.execute("ROLLBACK TO attempt")
+        assert (source, target) not in SEVEN
+    else:
+        assert (source, target) in SEVEN
+        standing[wal_id] = target
+
+
+@pytest.mark.conformance("SM-9.1", "SM-3.1", "WAL-4.7", "WAL-4.6", "SM-3.2")
+def test_ten_thousand_random_edges_are_judged_by_the_table(
+    backend: Backend, *, full_counts: bool
+) -> None:
+    """A random walk of raw UPDATEs takes exactly the legal edges and ends where the model ends."""
+    steps = 10_000 if full_counts or backend.name == "sqlite" else 2000
+    connection = backend.connect()
+    standing: dict[str, str] = {}
+    draw = random.Random(20260601)
+    with undone(connection):
+        for _ in range(steps):
+            step(connection, draw, standing)
+        rows = run(connection, "SELECT CAST(wal_id AS text), status FROM wal_records").fetchall()
+        assert dict(rows) == standing
+        assert set(standing.values()) == set(STATUSES)

@@ -84,9 +84,7 @@ def test_without_a_known_reason_it_is_refused(backend: Backend, reason: str) -> 
 @pytest.mark.parametrize("reason", ["dlq-drain", "incident", "backfill", "test", "sensor-recall"])
 def test_a_listed_or_governed_reason_is_accepted(backend: Backend, reason: str) -> None:
     """All listed reasons work, and a custom one that the rules name with its approval."""
-    scene = Scene(
-        backend, LedgerRules(backoff=NO_BACKOFF, custom_reasons={CUSTOM.code: CUSTOM})
-    )
+    scene = Scene(backend, LedgerRules(backoff=NO_BACKOFF, custom_reasons={CUSTOM.code: CUSTOM}))
     wal_id = scene.fail()
     put_back(scene, wal_id, reason=reason)
     assert scene.row(wal_id)["replay_reason"] == reason

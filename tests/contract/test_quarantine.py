@@ -81,7 +81,8 @@ def test_a_message_at_the_limit_holds_the_unit(backend: Backend, status: str) ->
     assert (after["status"], after["attempts"]) == ("quarantined", 2)
     assert after["last_error_code"] == before["last_error_code"]
     edge = backend.sql(
-        "SELECT from_status, to_status, actor, reason FROM wal_transitions WHERE kind = 'quarantine'"
+        "SELECT from_status, to_status, actor, reason FROM wal_transitions"
+        " WHERE kind = 'quarantine'"
     )
     assert edge == [(status, "quarantined", "w", "attempts_exhausted")]
     assert strict.audit(wal_id) == [("w", "quarantine", "attempts_exhausted")]

@@ -159,7 +159,7 @@ def test_unique_addresses_are_an_index_not_a_trigger(backend: Backend) -> None:
     if backend.name == "sqlite":
         unique = backend.sql(
             "SELECT group_concat(c.name) FROM pragma_index_list('wal_records') AS i,"
-            " pragma_index_info(i.name) AS c WHERE i.\"unique\" = 1 GROUP BY i.name"
+            ' pragma_index_info(i.name) AS c WHERE i."unique" = 1 GROUP BY i.name'
         )
     else:
         unique = backend.sql(
@@ -176,9 +176,7 @@ def test_an_unregistered_replay_reason_is_refused(backend: Backend) -> None:
     scene = Scene(backend)
     wal_id = scene.fail()
     connection = backend.connect()
-    statement = (
-        "UPDATE wal_records SET replay_reason = ?, version = version + 1 WHERE wal_id = ?"
-    )
+    statement = "UPDATE wal_records SET replay_reason = ?, version = version + 1 WHERE wal_id = ?"
     listed = ("dlq-drain", "incident", "backfill", "test")
     assert all(accepts(connection, statement, reason, wal_id) for reason in listed)
     for reason in ("because", "", "Incident", "sensor-recall", None):

@@ -86,7 +86,7 @@ def test_a_verb_needs_somebody_who_does_it(backend: Backend, actor: str) -> None
 
 @pytest.mark.conformance("SM-3.4", "SM-4.4a", "WAL-4.7")
 def test_a_claim_that_was_closed_cannot_be_committed_again(backend: Backend) -> None:
-    """A second report on the same attempt is lost, whatever it says; the tables stay as they are."""
+    """A second report on an attempt is lost, whatever it says; the tables stay as they are."""
     scene = Scene(backend)
     claim = scene.claim()
     scene.commit(success(claim))

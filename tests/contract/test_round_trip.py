@@ -89,7 +89,7 @@ def test_extension_fields_survive_every_write(backend: Backend) -> None:
 
 @pytest.mark.conformance("RP-3.2", "RP-3.5")
 def test_a_unit_reads_as_it_was_announced(backend: Backend) -> None:
-    """All fields of unit, event, object and outcome are on record and attempt, null where unsaid."""
+    """Fields of unit, event, object and outcome are on record and attempt, null where unsaid."""
     scene = Scene(backend)
     announced = unit(
         0,

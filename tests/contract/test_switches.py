@@ -56,7 +56,7 @@ def test_what_is_in_progress_finishes(backend: Backend) -> None:
 
 @pytest.mark.conformance("SM-4.5c")
 def test_a_failed_unit_is_parked_as_pending(backend: Backend) -> None:
-    """failed → pending with the switch as reason in the journal; error and attempts stay."""
+    """It goes back with the switch as reason in the journal; error and attempts stay."""
     scene = Scene(backend)
     wal_id = scene.fail()
     scene.switch(is_on=True)

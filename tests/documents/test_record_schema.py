@@ -5,10 +5,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from tallgrass.bootstrap import export_ledger
+from tallgrass.cli.main import cli
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.ledger.rules import LedgerRules
 from tests.documents.markdown import DOCS, WAL_DOCS, code_block, read, section
@@ -100,6 +102,19 @@ def test_records_of_the_real_ledger_are_valid(backend: Backend) -> None:
     assert len([r for r in found["record"] if r["next_object"]]) == 2
     for attempt in found["attempt"]:
         validator("attempt").validate(attempt)
+
+
+def test_what_the_command_line_shows_is_valid(backend: Backend) -> None:
+    """Records and attempts in every status, as `wal show` prints them in JSON, fit as well."""
+    fill(backend)
+    ids = [wal_id for (wal_id,) in backend.sql("SELECT wal_id FROM wal_records")]
+    assert len(ids) == 8
+    for wal_id in ids:
+        arguments = ["--database", backend.url, "wal", "show", wal_id, "--output", "json"]
+        shown = json.loads(CliRunner().invoke(cli, arguments, catch_exceptions=False).stdout)
+        validator("record").validate(shown["record"])
+        for attempt in shown["attempts"]:
+            validator("attempt").validate(attempt)
 
 
 def test_the_documented_example_is_valid() -> None:

@@ -60,7 +60,7 @@ def test_sixteen_processes_never_hold_a_unit_twice(
         log=str(log),
         processes=PROCESSES,
         unit_count=unit_count,
-        batch=25,
+        batch=60,
     )
     history = read_log(log)
     assert overlaps(history) == []

@@ -6,16 +6,18 @@ import sqlite3
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from tallgrass.bootstrap import Stores, open_stores
 from tallgrass.config import Config, load_config
-from tallgrass.ledger.claim import WorkerLease
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.retry import Backoff
 from tallgrass.storage.migrations import migrate
+
+if TYPE_CHECKING:
+    from tallgrass.ledger.claim import WorkerLease
 
 #: Back-off of tests that do not care for it: over before the next statement.
 NO_BACKOFF = Backoff(base_s=1e-6, cap_s=1e-6)
@@ -30,6 +32,7 @@ class ManualClock:
         self.instant = start
 
     def __call__(self) -> datetime:
+        """Tell the time."""
         return self.instant
 
     def advance(self, seconds: float) -> None:

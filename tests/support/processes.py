@@ -211,7 +211,7 @@ def meets_killer(*, name: str, url: str, count: int, killer: int, max_attempts: 
     worker = stores.leases.register("w", ingest_run_id="run", lease_s=60)
     announce(step="began", incarnation=worker.incarnation)
     stores.leases.recover()
-    claims = _claims(stores, worker, units(count))
+    claims = _claims(stores, worker, units(count)) or list(stores.ledger.claim_due(worker, count))
     while claims:
         if any(numbered(claim.unit) == killer for claim in claims):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -289,7 +289,7 @@ class _Fighter:
     def _announced(self) -> list[Claim]:
         while self._open and self._open[0] in self._over:
             self._over.discard(self._open.popleft())
-        width = min(len(self._open), 6 * self._batch)
+        width = min(len(self._open), 16 * self._batch)
         wanted = self._random.sample(range(width), min(width, self._batch))
         batch = [swarm_unit(self._open[place]) for place in wanted]
         receipts = self._stores.ledger.record_and_claim(self._worker, batch)

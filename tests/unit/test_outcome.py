@@ -75,7 +75,7 @@ def failure(code: str) -> Outcome:
     return Outcome(wal_id="w", attempt_no=1, error_code=code)
 
 
-@pytest.mark.conformance("WAL-4.3", "WAL-5.3", "SM-2.3a", "SM-4.3a", "SM-9.2", "C-15")
+@pytest.mark.conformance("WAL-4.3", "WAL-5.3", "SM-2.3a", "SM-4.3a", "C-15")
 @pytest.mark.parametrize("by_exception", [False, True], ids=["rule", "exception"])
 @pytest.mark.parametrize(
     ("partial", "suspect", "count"),

@@ -325,7 +325,6 @@ def test_a_due_unit_is_held_at_its_limit(used: int, action: str, budget_from: in
     assert decide_due(known, RULES).action == action
 
 
-@pytest.mark.conformance("RP-3.5")
 @pytest.mark.parametrize("wish", [None, *Intent])
 def test_a_due_unit_runs_with_the_intent_it_was_given(wish: Intent | None) -> None:
     """A re-run has the intent of its wish; a unit without one is ingested."""

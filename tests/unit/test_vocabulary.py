@@ -35,7 +35,7 @@ def test_a_record_has_exactly_five_statuses() -> None:
     assert sorted(Status) == ["failed", "in_progress", "pending", "quarantined", "succeeded"]
 
 
-@pytest.mark.conformance("WAL-3.9", "WAL-3.11", "WAL-4.1", "RP-3.5", "RP-3.8")
+@pytest.mark.conformance("WAL-3.9", "WAL-3.11", "WAL-4.1", "RP-3.8")
 @pytest.mark.parametrize("vocabulary", WORDS, ids=lambda v: v.__name__)
 def test_each_vocabulary_is_closed(vocabulary: type[StrEnum]) -> None:
     """Each vocabulary holds the specification's words and nothing else."""
@@ -43,7 +43,7 @@ def test_each_vocabulary_is_closed(vocabulary: type[StrEnum]) -> None:
     assert [word(vocabulary, text) for text in WORDS[vocabulary]] == list(vocabulary)
 
 
-@pytest.mark.conformance("WAL-3.9", "WAL-3.11", "WAL-4.1", "RP-3.5", "RP-3.8")
+@pytest.mark.conformance("WAL-3.9", "WAL-3.11", "WAL-4.1", "RP-3.8")
 @pytest.mark.parametrize("vocabulary", WORDS, ids=lambda v: v.__name__)
 @pytest.mark.parametrize("text", ["", "OK", "Pending", "done", " pending", "no_op", "None"])
 def test_another_word_is_refused_with_the_allowed_ones(

@@ -88,7 +88,7 @@ def show_table(
     """Print rows under their columns: `right` are aligned there, `wide` give way first."""
     table = Table(
         box=box.SIMPLE_HEAD if on_terminal() else None,
-        padding=(0, 1, 0, 0),
+        padding=(0, 1 if on_terminal() else 2, 0, 0),
         pad_edge=False,
         header_style="bold",
     )

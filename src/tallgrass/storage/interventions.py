@@ -171,11 +171,11 @@ def _sort_out(
             known = found.get(wal_id)
             if known is None:
                 raise UnknownRecord(f"the ledger has no unit {wal_id}")
-            check(known)
             if known.version != versions[wal_id]:
                 raise VersionConflict(
                     f"{wal_id} is at version {known.version}, not {versions[wal_id]}"
                 )
+            check(known)
             allowed.append(known)
         except TallgrassError as error:
             refused[wal_id] = error

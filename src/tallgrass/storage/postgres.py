@@ -86,7 +86,8 @@ class PostgresDatabase:
                 autocommit=True,
                 row_factory=dict_row,
                 connect_timeout=self._connect_timeout_s,
-                options=_SESSION,
+                # What the address itself asks for comes last and counts.
+                options=f"{_SESSION} {conninfo_to_dict(self._url).get('options') or ''}",
             )
             self._connection.adapters.register_loader("uuid", TextLoader)
         return self._connection

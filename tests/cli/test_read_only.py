@@ -1,0 +1,106 @@
+"""Reading commands need only rights to read."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import uuid
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+
+from tests.cli.command import fill, tallgrass, uri
+from tests.plugins.postgres_server import new_folder
+from tests.support.backends import Backend, prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+READING = [
+    ("wal", "list"),
+    ("wal", "stats"),
+    ("wal", "show", uri(0)),
+    ("wal", "history", uri(0)),
+    ("wal", "export"),
+    ("audit", "list"),
+    ("audit", "verify"),
+    ("db", "check"),
+]
+
+
+#: prctl(PR_CAPBSET_DROP, …) of the two rights by which root passes over the mode of a file.
+_DROP, _DAC_OVERRIDE, _DAC_READ_SEARCH = 24, 1, 2
+
+
+def obey_file_modes() -> None:
+    """Take from the process to come root's right to write what nobody may write."""
+    if os.geteuid() == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        for right in (_DAC_OVERRIDE, _DAC_READ_SEARCH):
+            if libc.prctl(_DROP, right, 0, 0, 0) != 0:
+                os._exit(99)
+
+
+@pytest.fixture
+def read_only_folder() -> Iterator[Backend]:
+    """A filled SQLite ledger whose file and folder nobody may write."""
+    folder = new_folder("tallgrass-ro-")
+    backend = prepare("sqlite", f"sqlite:///{folder / 'ledger.db'}")
+    fill(backend)
+    backend.close()
+    (folder / "ledger.db").chmod(0o444)
+    folder.chmod(0o555)
+    yield backend
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def read_only_role(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a filled PostgreSQL ledger, for a role that may only SELECT."""
+    databases = request.getfixturevalue("postgres_databases")
+    template = databases.template("ledger", lambda url: prepare("postgres", url).close())
+    backend = Backend("postgres", databases.create(template))
+    fill(backend)
+    role = f"tallgrass_reader_{uuid.uuid4().hex[:8]}"
+    backend.sql(f"CREATE ROLE {role} LOGIN PASSWORD 'reader'")
+    backend.sql(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
+    parts = urlsplit(backend.url)
+    host = parts.netloc.rpartition("@")[2]
+    yield urlunsplit(parts._replace(netloc=f"{role}:reader@{host}"))
+    backend.close()
+    databases.drop(backend.url)
+    with psycopg.connect(databases.server_url, autocommit=True) as connection:
+        connection.execute(f"DROP ROLE {role}")
+
+
+def test_a_sqlite_file_that_nobody_may_write_can_be_read(read_only_folder: Backend) -> None:
+    """Every reading command works, changes no byte and leaves nothing beside the file."""
+    folder = read_only_folder.path.parent
+    body = read_only_folder.path.read_bytes()
+    names = sorted(path.name for path in folder.iterdir())
+    touch = subprocess.run(["touch", folder / "x"], preexec_fn=obey_file_modes, check=False)
+    assert touch.returncode == 1, "the premise: this folder cannot be written"
+    for command in READING:
+        done = tallgrass(*command, at=read_only_folder, preexec_fn=obey_file_modes)
+        assert done.code == 0, (command, done.err)
+        assert done.out
+    assert read_only_folder.path.read_bytes() == body
+    assert sorted(path.name for path in folder.iterdir()) == names
+
+
+def test_a_role_that_may_only_select_can_read(read_only_role: str, tmp_path: Path) -> None:
+    """Every reading command works for it; writing is refused with the reason."""
+    for command in READING:
+        done = tallgrass(*command, at=read_only_role, cwd=tmp_path)
+        assert done.code == 0, (command, done.err)
+        assert done.out
+    check = tallgrass("db", "check", "--output", "json", at=read_only_role)
+    assert check.json["writable"] is False
+    seal = tallgrass("audit", "seal", "--output", "json", at=read_only_role, cwd=tmp_path)
+    assert (seal.code, seal.error["code"]) == (1, "database_read_only")

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import ast
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tallgrass
+from tallgrass import errors
+from tallgrass.error_codes import CodeScope, is_unit_code, lookup, registry
+from tallgrass.errors import InvalidInput, TallgrassError
+from tallgrass.ledger.outcome import is_retried
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOURCE = Path(tallgrass.__file__).parent
+RAW = tomllib.loads((SOURCE / "error_codes.toml").read_text(encoding="utf-8"))
+#: Arguments and class attributes whose literal text is a code.
+CODE_NAMES = {"code", "default_code", "error_code", "last_error_code"}
+
+
+def error_classes(base: type[TallgrassError] = TallgrassError) -> Iterator[type[TallgrassError]]:
+    """Yield every error that the package declares."""
+    yield base
+    for derived in base.__subclasses__():
+        yield from error_classes(derived)
+
+
+def code_literals(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield the literal codes of a module, with their lines."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.keyword | ast.Assign):
+            continue
+        name = node.arg if isinstance(node, ast.keyword) else ast.unparse(node.targets[0])
+        value = node.value
+        if name in CODE_NAMES and isinstance(value, ast.Constant) and isinstance(value.value, str):
+            yield value.lineno, value.value
+
+
+@pytest.mark.conformance("WAL-3.7")
+def test_every_code_has_a_meaning_and_a_remedy() -> None:
+    """Each entry says in a sentence what it means and what to do about it."""
+    for code, entry in registry().items():
+        assert entry.meaning.endswith("."), code
+        assert len(entry.meaning) > 20, code
+        assert len(entry.remedy) > 10, code
+        assert code == entry.code
+        assert code.isascii()
+        assert code.replace("_", "").isalnum()
+        assert code == code.lower()
+        assert len(code) <= 64
+
+
+@pytest.mark.conformance("WAL-3.7")
+def test_the_registry_is_closed() -> None:
+    """The file has two scopes, no code in both, and no field beside the known ones."""
+    assert set(RAW) == {"unit", "command"}
+    assert not set(RAW["unit"]) & set(RAW["command"])
+    assert set(registry()) == set(RAW["unit"]) | set(RAW["command"])
+    for scope, table in RAW.items():
+        for code, entry in table.items():
+            fields = {"meaning", "remedy"} | ({"retried"} & set(entry))
+            assert set(entry) == fields, code
+            assert is_unit_code(code) == (scope == "unit")
+            assert lookup(code).scope == scope
+
+
+@pytest.mark.conformance("WAL-3.7")
+def test_only_unit_codes_are_retried() -> None:
+    """A command is repeated by who gave it; only a unit is tried again by itself."""
+    retried = {code for code, entry in registry().items() if entry.retried}
+    assert retried
+    assert all(registry()[code].scope is CodeScope.UNIT for code in retried)
+    assert all(is_retried(code) for code in retried)
+    assert not is_retried("size_zero")
+
+
+@pytest.mark.parametrize(
+    "code", ["governance_hard_fail", "attempts_exhausted", "quarantined_by_operator"]
+)
+def test_what_holds_a_unit_is_never_retried(code: str) -> None:
+    """A code that stands for quarantine does not bring the unit back."""
+    assert is_unit_code(code)
+    assert not is_retried(code)
+
+
+@pytest.mark.conformance("WAL-3.7")
+def test_every_error_has_a_registered_code() -> None:
+    """The default code of each error class is one of commands, with an entry."""
+    classes = list(error_classes())
+    declared = {
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, TallgrassError)
+    }
+    assert declared <= set(classes)
+    for kind in classes:
+        assert lookup(kind.default_code).scope is CodeScope.COMMAND, kind
+        assert kind.exit_code in {1, 2, 3, 4}, kind
+
+
+@pytest.mark.conformance("WAL-3.7")
+def test_every_code_in_the_source_is_registered() -> None:
+    """No module names a code that the registry does not explain."""
+    found = {
+        code: f"{path.relative_to(SOURCE)}:{line}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for line, code in code_literals(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert {"lease_expired", "config_invalid", "unknown_code", "schema_missing"} <= set(found)
+    assert {code: place for code, place in found.items() if code not in registry()} == {}
+
+
+@pytest.mark.conformance("WAL-3.7")
+def test_an_error_with_an_unregistered_code_cannot_be_made() -> None:
+    """Even inside the package a code must be registered, and a slip gets the nearest name."""
+    with pytest.raises(KeyError, match="invalid_time"):
+        InvalidInput("x", code="invalid_tim")
+
+
+def test_an_error_shows_its_entry() -> None:
+    """An error carries its code and, through it, meaning and remedy."""
+    error = InvalidInput("x", code="invalid_time")
+    assert error.code == "invalid_time"
+    assert "RFC 3339" in error.about.remedy
