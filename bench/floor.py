@@ -24,8 +24,8 @@ RECORD_COLUMNS = _words(
     "wal_id dataset object_uri provider queue event_time time_range_start time_range_end status "
     "attempts last_attempt_at last_error_code last_error_message integrity_status metadata_status "
     "stac_status provenance_status stac_item_id stac_collection_id stac_item_href ingest_run_id "
-    "worker_id replay_reason created_at updated_at version recorded_by extensions due_at "
-    "retry_after rerun_intent next_object budget_from lease_expiries applied_attempt"
+    "worker_id replay_reason created_at updated_at version recorded_by replay_run_id extensions "
+    "due_at retry_after rerun_intent next_object budget_from lease_expiries applied_attempt"
 )
 ATTEMPT_COLUMNS = _words(
     "wal_id attempt_no status intent queue event_time sns_message_id sqs_message_id object_etag "

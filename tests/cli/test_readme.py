@@ -15,7 +15,8 @@ README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
 def block(language: str, number: int = 0) -> str:
     """Return the text of a fenced block."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)[number]
+    found = re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return str(found[number])
 
 
 def shown(text: str, printed: str) -> None:

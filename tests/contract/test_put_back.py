@@ -11,7 +11,7 @@ from tallgrass.ledger.replay_reasons import CustomReason
 from tallgrass.ledger.rules import LedgerRules
 from tests.contract.scene import Scene, changed
 from tests.support.backends import NO_BACKOFF
-from tests.support.builders import failure, success
+from tests.support.builders import failure, overwritten, success
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -48,7 +48,8 @@ def test_it_writes_reason_stamp_and_version_and_no_more(backend: Backend) -> Non
     attempts = scene.attempts(wal_id)
     assert put_back(scene, wal_id).done == (wal_id,)
     after = scene.row(wal_id)
-    written = {"status", "replay_reason", "updated_at", "version", "due_at", "retry_after"}
+    written = {"status", "replay_reason", "replay_run_id", "updated_at", "version"}
+    written |= {"due_at", "retry_after"}
     assert changed(before, after) == written
     assert (after["status"], after["replay_reason"]) == ("pending", "incident")
     assert after["version"] == before["version"] + 1
@@ -150,3 +151,17 @@ def test_a_unit_named_twice_moves_once(backend: Backend) -> None:
     )
     assert moved.done == (wal_id,)
     assert scene.row(wal_id)["version"] == pair[1] + 1
+
+
+def test_the_attempts_of_a_replay_carry_its_run_until_one_is_applied(backend: Backend) -> None:
+    """Each further attempt names the run that asked for it; what comes after success does not."""
+    scene = Scene(backend)
+    wal_id = scene.fail()
+    put_back(scene, wal_id)
+    [claim] = scene.due()
+    scene.commit(failure(claim))
+    [claim] = scene.due()
+    scene.commit(success(claim))
+    scene.claim(overwritten(0))
+    runs = [attempt["replay_run_id"] for attempt in scene.attempts(wal_id)]
+    assert runs == [None, "run-7", "run-7", None]

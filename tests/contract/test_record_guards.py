@@ -205,6 +205,7 @@ def test_an_unregistered_replay_reason_is_refused(backend: Backend) -> None:
         "last_error_code = 'Free text!'",
         "rerun_intent = 'ingest'",
     ],
+    ids=lambda change: change.split(" ")[0],
 )
 def test_identity_and_counts_cannot_be_rewritten(backend: Backend, change: str) -> None:
     """What names a unit never changes, and its counters stay within their meaning."""

@@ -6,10 +6,11 @@ Race tests pass even with several of these checks dropped, so each is put to the
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tallgrass.storage.named_queries import load_queries
 from tests.contract.scene import STATUSES, Scene
 from tests.support.builders import overwritten
 
@@ -20,94 +21,100 @@ STAMP = "2026-01-01T00:00:00.000000Z"
 OTHER_ID = "0e0e0e0e-0000-8000-8000-000000000001"
 WHO = {"ingest_run_id": "run", "worker_id": "w"}
 
-OUTCOME = ("ok", "ok", "created", "ok")
-STAC_IDS = ("item", "collection", None)
 
+#: Statement → the status that it starts from, and what it writes.
+RECORD_STATEMENTS: dict[str, tuple[str, dict[str, object]]] = {
+    "claim_records": ("pending", {"to_status": "in_progress"}),
+    "close_records": ("in_progress", {"to_status": "failed", "last_error_code": "io_error"}),
+    "fail_reruns": ("succeeded", {"last_error_code": "io_error"}),
+    "reset_records": ("failed", {"due_at": STAMP}),
+    "abandon_records": ("in_progress", {"last_error_code": "lease_expired"}),
+    "quarantine_records": ("pending", {"error_code": "attempts_exhausted"}),
+    "park_records": ("pending", {"due_at": STAMP}),
+    "give_up_reruns": ("succeeded", {}),
+}
 
-def close_records(wal_id: str, version: int, source: str) -> tuple[object, ...]:
-    """Return a row that closes a record as failed, or a re-run as succeeded."""
-    target = "succeeded" if source == "succeeded" else "failed"
-    applied = 1 if target == "succeeded" else None
-    code = None if target == "succeeded" else "io_error"
-    return (
-        wal_id, version, source, target, code, None, *OUTCOME, *STAC_IDS, applied, 0, None, None,
-    )  # fmt: skip
-
-
-def claim_records(wal_id: str, version: int, source: str) -> tuple[object, ...]:
-    """Return a row that claims a record."""
-    target = "succeeded" if source == "succeeded" else "in_progress"
-    return (wal_id, version, source, target, 0, None)
-
-
-#: Statement → (status that it starts from, row of (wal_id, version, status), given-once values).
-#: Statements without a status of their own in the row name it in SQL.
-RECORD_STATEMENTS: dict[str, tuple[str, Any, dict[str, str]]] = {
-    "claim_records": ("pending", claim_records, WHO),
-    "close_records": ("in_progress", close_records, {}),
-    "fail_reruns": ("succeeded", lambda i, v, _s: (i, v, "io_error", None, None, None, 0), {}),
-    "reset_records": ("failed", lambda i, v, _s: (i, v, None, STAMP, 0, None, 0), {}),
-    "abandon_records": ("in_progress", lambda i, v, _s: (i, v, "lease_expired", "m"), {}),
-    "quarantine_records": ("pending", lambda i, v, s: (i, v, s, "attempts_exhausted"), {}),
-    "park_records": ("pending", lambda i, v, s: (i, v, s, STAMP, None, 0, None), {}),
-    "give_up_reruns": ("succeeded", lambda i, v, _s: (i, v), {}),
+#: What a statement writes where a test does not care.
+FILLER: dict[str, object] = {
+    "budget_from": 0,
+    "lease_expiries": 0,
+    "integrity_status": "ok",
+    "metadata_status": "ok",
+    "stac_status": "created",
+    "provenance_status": "ok",
+    "stac_item_id": "item",
+    "stac_collection_id": "collection",
 }
 
 
-def write(scene: Scene, name: str, row: tuple[object, ...], **once: object) -> int:
-    """Run a named statement of the ledger in a transaction of its own."""
+def write(scene: Scene, name: str, values: dict[str, object], **once: object) -> int:
+    """Run a named statement of the ledger for one row, in a transaction of its own."""
+    values = FILLER | values
+    row = tuple(values.get(column) for column in load_queries(scene.backend.name)[name].each)
     with scene.stores.database.transaction() as tx:
         return tx.write(name, [row], now=tx.now(), **once)
 
 
+def write_record(scene: Scene, name: str, wal_id: str, version: int) -> int:
+    """Run a statement on a record that was read at a version, in the statement's status."""
+    source, values = RECORD_STATEMENTS[name]
+    read = {"wal_id": wal_id, "version": version, "from_status": source, "status": source}
+    once = WHO if name == "claim_records" else {}
+    return write(scene, name, read | values, **once)
+
+
 @pytest.mark.parametrize("name", RECORD_STATEMENTS)
-@pytest.mark.conformance("WAL-3.15", "WAL-5.8", "SM-4.2a", "SM-6.1")
+@pytest.mark.conformance("WAL-3.15", "WAL-5.2", "WAL-5.8", "SM-4.2a", "SM-6.1")
 def test_a_stale_version_changes_no_record(backend: Backend, name: str) -> None:
     """With all else right, one version too low or too high writes nothing; the right one does."""
-    source, row, once = RECORD_STATEMENTS[name]
     scene = Scene(backend)
-    wal_id = scene.at(source)
+    wal_id = scene.at(RECORD_STATEMENTS[name][0])
     before = scene.row(wal_id)
     for version in (before["version"] - 1, before["version"] + 1):
-        assert write(scene, name, row(wal_id, version, source), **once) == 0
+        assert write_record(scene, name, wal_id, version) == 0
     assert scene.row(wal_id) == before
-    assert write(scene, name, row(wal_id, before["version"], source), **once) == 1
+    assert write_record(scene, name, wal_id, before["version"]) == 1
     assert scene.row(wal_id)["version"] == before["version"] + 1
 
 
 @pytest.mark.parametrize("name", RECORD_STATEMENTS)
-@pytest.mark.conformance("SM-4.2a", "SM-4.4a", "SM-6.1", "WAL-5.8")
+@pytest.mark.conformance("SM-4.2a", "SM-4.4a", "SM-6.1", "WAL-5.2", "WAL-5.8")
 def test_a_stale_status_changes_no_record(backend: Backend, name: str) -> None:
     """A record that stands in any other status than the one read is left alone, without error."""
-    source, row, once = RECORD_STATEMENTS[name]
+    source = RECORD_STATEMENTS[name][0]
     scene = Scene(backend)
     for number, status in enumerate(STATUSES):
         if status == source:
             continue
         wal_id = scene.at(status, number)
         before = scene.row(wal_id)
-        assert write(scene, name, row(wal_id, before["version"], source), **once) == 0
+        assert write_record(scene, name, wal_id, before["version"]) == 0
         assert scene.row(wal_id) == before
 
 
 @pytest.mark.parametrize("name", RECORD_STATEMENTS)
 def test_a_statement_touches_its_own_record_only(backend: Backend, name: str) -> None:
     """A neighbour in the same status and version stays as it is."""
-    source, row, once = RECORD_STATEMENTS[name]
+    source = RECORD_STATEMENTS[name][0]
     scene = Scene(backend)
     wal_id, neighbour = scene.at(source, 0), scene.at(source, 1)
     before = scene.row(neighbour)
-    assert write(scene, name, row(wal_id, before["version"], source), **once) == 1
+    assert write_record(scene, name, wal_id, before["version"]) == 1
     assert scene.row(neighbour) == before
 
 
 def close_attempt(scene: Scene, wal_id: str, attempt_no: int, incarnation: str) -> int:
     """Close an attempt as the commit does."""
-    row = (
-        wal_id, attempt_no, "applied", 3, None, None, *OUTCOME, None, None, None, None, None, None,
-    )  # fmt: skip
+    values = {"wal_id": wal_id, "attempt_no": attempt_no, "status": "applied", "closed_version": 3}
     once = {"commit_id": str(uuid.uuid4()), "incarnation": incarnation}
-    return write(scene, "close_attempts", row, **once)
+    return write(scene, "close_attempts", values, **once)
+
+
+def abandon_attempt(scene: Scene, wal_id: str, attempt_no: int) -> int:
+    """Close an attempt as recovery does."""
+    values = {"wal_id": wal_id, "attempt_no": attempt_no, "closed_version": 3}
+    values |= {"error_code": "lease_expired", "error_message": "gone"}
+    return write(scene, "abandon_attempts", values, commit_id=str(uuid.uuid4()))
 
 
 @pytest.mark.conformance("WAL-7.5", "SM-4.4a", "SM-2.2b", "C-13")
@@ -142,12 +149,9 @@ def test_recovery_closes_only_what_is_open(backend: Backend) -> None:
     """An attempt that was closed meanwhile, or has another number, is not abandoned."""
     scene = Scene(backend)
     held, done = scene.claim(0), scene.succeed(1)
-    commit_id = str(uuid.uuid4())
     for wal_id, number in ((done, 1), (held.wal_id, 2), (OTHER_ID, 1)):
-        row = (wal_id, number, 3, "lease_expired", "m")
-        assert write(scene, "abandon_attempts", row, commit_id=commit_id) == 0
-    row = (held.wal_id, 1, 3, "lease_expired", "m")
-    assert write(scene, "abandon_attempts", row, commit_id=commit_id) == 1
+        assert abandon_attempt(scene, wal_id, number) == 0
+    assert abandon_attempt(scene, held.wal_id, 1) == 1
 
 
 @pytest.mark.conformance("RP-3.10", "C-01")

@@ -55,6 +55,7 @@ class Case:
             "due_at": None,
             "retry_after": None,
             "rerun_intent": None,
+            "replay_run_id": None,
             "held_until": None,
         }
         known = Known(**{**values, **self.known})

@@ -48,6 +48,7 @@ PENDING = Known(
     due_at=BEFORE,
     retry_after=None,
     rerun_intent=None,
+    replay_run_id=None,
     held_until=None,
 )
 IN_PROGRESS = replace(PENDING, status=Status.IN_PROGRESS, due_at=None, held_until=SOON)
@@ -214,6 +215,7 @@ def knowns(draw: st.DrawFn) -> Known:
         due_at=draw(st.none() | instants),
         retry_after=draw(st.none() | instants),
         rerun_intent=draw(st.none() | st.sampled_from(list(Intent))),
+        replay_run_id=draw(st.none() | st.just("run-1")),
         held_until=draw(st.none() | instants) if held else None,
     )
 

@@ -31,6 +31,8 @@ class Claim:
     #: PENDING, or SUCCEEDED for a re-run, whose failure leaves the unit as it is.
     claimed_from: Status
     budget_from: int
+    #: The replay run that asked for it.
+    replay_run_id: str | None
     #: Whether a queue message stands behind it; otherwise the ledger itself retries it.
     has_message: bool
 

@@ -47,6 +47,7 @@ class Known:
     due_at: datetime | None
     retry_after: datetime | None
     rerun_intent: Intent | None
+    replay_run_id: str | None
     #: When the lease of the worker that holds the open attempt ends; None if no attempt is open.
     #: A holder that is fenced or gone counts as one whose lease has ended.
     held_until: datetime | None

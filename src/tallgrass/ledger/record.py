@@ -60,6 +60,9 @@ class WalRecord:
     updated_at: datetime = _doc("when the record changed last")
     version: int = _doc("1 at creation, one more with each write")
     recorded_by: str = _doc("logical worker that recorded it", canonical=False)
+    replay_run_id: str | None = _doc(
+        "replay run that put it back; its attempts carry it until one is applied", canonical=False
+    )
     extensions: Mapping[str, object] | None = _doc("declared ext_ fields", canonical=False)
     due_at: datetime | None = _doc("from when on the ledger itself runs it", canonical=False)
     retry_after: datetime | None = _doc("no retry before; the back-off's end", canonical=False)

@@ -57,7 +57,13 @@ class ClaimWrites:
     def claim_new(self, unit: IngestUnit) -> Claim:
         """Claim a unit that this transaction inserts."""
         return self._open_attempt(
-            unit, Intent.INGEST, Status.PENDING, version=1, attempts=0, budget_from=0
+            unit,
+            Intent.INGEST,
+            Status.PENDING,
+            version=1,
+            attempts=0,
+            budget_from=0,
+            replay_run_id=None,
         )
 
     def claim_known(self, unit: IngestUnit, known: Known, decision: Decision) -> Claim:
@@ -74,6 +80,7 @@ class ClaimWrites:
             version=version,
             attempts=known.attempts,
             budget_from=budget_from,
+            replay_run_id=known.replay_run_id,
         )
 
     def park(self, unit: IngestUnit, known: Known, decision: Decision, row: Row) -> None:
@@ -156,7 +163,7 @@ class ClaimWrites:
         )
 
     def write(self, tx: Transaction, code_version: str, config_version: str) -> None:
-        """Run all statements; a row that moved meanwhile undoes the whole batch, to run it again."""
+        """Run all statements; a row that moved meanwhile undoes the batch, to run it again."""
         try:
             self._write(tx, code_version, config_version)
         except VersionConflict as exc:
@@ -198,6 +205,7 @@ class ClaimWrites:
         version: int,
         attempts: int,
         budget_from: int,
+        replay_run_id: str | None,
     ) -> Claim:
         rerun = status is Status.SUCCEEDED
         wal_id, event, object_ref = unit.wal_id, unit.event, unit.object_ref
@@ -217,7 +225,7 @@ class ClaimWrites:
                 wal_id,
                 attempts + 1,
                 why,
-                None,
+                replay_run_id,
                 unit.queue,
                 format_instant(event.event_time),
                 event.sns_message_id,
@@ -237,18 +245,22 @@ class ClaimWrites:
             intent=intent,
             claimed_from=status,
             budget_from=budget_from,
+            replay_run_id=replay_run_id,
             has_message=event.sqs_message_id is not None,
         )
 
     def _reset(
         self, known: Known, kind: str, reason: str, budget_from: int, next_object: str | None
     ) -> None:
+        # A newer object does not wait for the failure of the older one.
+        back_off_ends = self.now if next_object else known.retry_after or self.now
         self.resets.append(
             (
                 known.wal_id,
                 known.version,
                 None,
-                format_instant(self.now),
+                None,
+                format_instant(max(self.now, back_off_ends)),
                 budget_from,
                 next_object,
                 known.lease_expiries,

@@ -225,7 +225,7 @@ def _failure_row(close: _Close, now: datetime) -> tuple[object, ...]:
 def _reset_row(close: _Close, now: datetime) -> tuple[object, ...]:
     claim = close.claim
     due_at = _after(now, close.delay_s)
-    return (claim.wal_id, claim.version + 1, None, due_at, claim.budget_from, None, 0)
+    return (claim.wal_id, claim.version + 1, None, None, due_at, claim.budget_from, None, 0)
 
 
 def _transition_row(

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import orjson
 
-from tallgrass.canonical_json import canonical_bytes
+from tallgrass.canonical_json import canonical_bytes, canonical_text
 from tallgrass.clock import format_instant
 from tallgrass.errors import InvalidInput, Refused
 from tallgrass.governance.audit import AuditEntry
@@ -35,6 +35,9 @@ _TRANSITION_FIELDS = (
 _ANNOTATION_FIELDS = ("wal_id", "attempt_no", "noted_at", "actor", "kind", "note")
 _RECORD_FIELDS = tuple(model.name for model in field_models(WalRecord))
 _ATTEMPT_FIELDS = tuple(model.name for model in field_models(WalAttempt))
+
+#: Columns that hold canonical JSON as text.
+_JSON_FIELDS = frozenset({"extensions", "next_object"})
 
 #: Kind of line → its fields, in the order of the import statement.
 _LINES = {
@@ -81,7 +84,7 @@ def _body_lines(database: Database) -> Iterator[bytes]:
             ]
         for kind, rows in pages:
             for row in rows:
-                yield _line({kind: {name: _plain(row[name]) for name in _LINES[kind]}})
+                yield _line({kind: _plain_row(row, _LINES[kind])})
         after = ids[-1]
 
 
@@ -170,7 +173,7 @@ def _import(
                 tx.write("insert_reasons", values, now=now)
         for kind, rows in page.items():
             fresh = [row for row in rows if row["wal_id"] not in existing]
-            tx.write(f"import_{kind}s", [[row[name] for name in _LINES[kind]] for row in fresh])
+            tx.write(f"import_{kind}s", [_columns(row, kind) for row in fresh])
         imported += len(ids) - len(existing)
         there += len(existing)
     return Imported(records=imported, already_there=there)
@@ -202,7 +205,7 @@ def _body(file: Iterable[bytes]) -> Iterator[tuple[str, dict[str, object]]]:
 def _require_same(row: dict[str, object], existing: Row | None) -> None:
     if existing is None:
         return
-    stored = {name: _plain(existing[name]) for name in _RECORD_FIELDS}
+    stored = _plain_row(existing, _RECORD_FIELDS)
     if stored != row:
         differing = sorted(name for name in stored if stored[name] != row.get(name))
         raise Refused(
@@ -233,6 +236,23 @@ def _parsed(line: bytes, number: int) -> dict[str, object]:
 
 def _line(value: dict[str, object]) -> bytes:
     return canonical_bytes(value) + b"\n"
+
+
+def _plain_row(row: Row, names: tuple[str, ...]) -> dict[str, object]:
+    """Write a row the same way from either database; JSON columns as what they hold."""
+    values = {name: _plain(row[name]) for name in names}
+    for name in _JSON_FIELDS & values.keys():
+        text = values[name]
+        values[name] = None if text is None else orjson.loads(str(text))
+    return values
+
+
+def _columns(row: dict[str, object], kind: str) -> list[object]:
+    """Return the columns of an imported row, in the order of its statement."""
+    return [
+        canonical_text(row[name]) if name in _JSON_FIELDS and row[name] is not None else row[name]
+        for name in _LINES[kind]
+    ]
 
 
 def _plain(value: object) -> object:

@@ -87,7 +87,16 @@ class Interventions:
                 )
             due_at = format_instant(now)
             rows = [
-                (k.wal_id, k.version, code, due_at, k.budget_from, None, k.lease_expiries)
+                (
+                    k.wal_id,
+                    k.version,
+                    code,
+                    replay_run_id,
+                    due_at,
+                    k.budget_from,
+                    None,
+                    k.lease_expiries,
+                )
                 for k in units
             ]
             write_all(tx, "reset_records", rows, now=now)

@@ -159,6 +159,7 @@ class Leases:
                 row["wal_id"],
                 row["version"] + 1,
                 None,
+                None,
                 due_at,
                 row["budget_from"],
                 None,

@@ -89,7 +89,7 @@ class Ledger:
         claim_id = str(self._ids())
         return self._runner.run(
             lambda tx: self._claim_due(tx, worker, limit, claim_id),
-            lambda tx, claims: bool(_claimed(tx, claim_id, claims)),
+            lambda tx, claims: _claim_landed(tx, worker, claim_id, claims),
         )
 
     def commit(
@@ -105,7 +105,11 @@ class Ledger:
             require_unfenced(tx, worker)
             return closing.write(tx, worker)
 
-        return self._runner.run(work, closing.landed)
+        def landed(tx: Transaction, result: CommitResult) -> bool:
+            await_ended(tx, worker)
+            return closing.landed(tx, result)
+
+        return self._runner.run(work, landed)
 
     def _receive(self, worker: WorkerLease, units: Sequence[IngestUnit]) -> list[Receipt]:
         """Handle each object once, with its newest announcement."""
@@ -113,8 +117,8 @@ class Ledger:
         claim_id = str(self._ids())
         by_object = self._runner.run(
             lambda tx: self._record_and_claim(tx, worker, newest, claim_id),
-            lambda tx, receipts: bool(
-                _claimed(tx, claim_id, [r.claim for r in receipts.values() if r.claim])
+            lambda tx, receipts: _claim_landed(
+                tx, worker, claim_id, [r.claim for r in receipts.values() if r.claim]
             ),
         )
         return [_receipt_of(unit, newest, by_object) for unit in units]
@@ -248,6 +252,15 @@ def _is_lost(receipt: Receipt) -> bool:
     return receipt.decision.action is Action.RECOVER
 
 
-def _claimed(tx: Transaction, claim_id: str, claims: Sequence[Claim]) -> Sequence[Row]:
+def await_ended(tx: Transaction, worker: WorkerLease) -> None:
+    """Wait until no transaction of the worker is still committing; each holds the worker's row."""
+    tx.lock("lock_worker", [worker.incarnation])
+
+
+def _claim_landed(
+    tx: Transaction, worker: WorkerLease, claim_id: str, claims: Sequence[Claim]
+) -> bool:
     """Ask whether a claim transaction is in the database."""
-    return tx.select("claimed_by", claim_id=claim_id, rows=[claim.wal_id for claim in claims[:1]])
+    await_ended(tx, worker)
+    rows = [claim.wal_id for claim in claims[:1]]
+    return bool(tx.select("claimed_by", claim_id=claim_id, rows=rows))

@@ -75,6 +75,7 @@ def known_from(row: Row) -> Known:
         due_at=instant_or_none(row["due_at"]),
         retry_after=instant_or_none(row["retry_after"]),
         rerun_intent=_intent_or_none(row["rerun_intent"]),
+        replay_run_id=row["replay_run_id"],
         held_until=instant_or_none(row["held_until"]),
     )
 

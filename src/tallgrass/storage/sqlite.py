@@ -35,6 +35,9 @@ _NETWORK_FILESYSTEMS = re.compile(
     r"|blobfuse\w*|glusterfs|ceph\w*)"
 )
 
+#: How the kernel writes blanks and backslashes in mount points.
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
 _CREATE_MIGRATIONS = """CREATE TABLE IF NOT EXISTS schema_migrations (
   number INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL,
   applied_at TEXT NOT NULL) STRICT"""
@@ -58,6 +61,7 @@ class SqliteDatabase:
         self._read_only = read_only
         self._lock_timeout_s = lock_timeout_s
         self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
         self._lock = FileLock(Path(f"{self._path}.lock"))
         self.place = str(self._path)
 
@@ -90,7 +94,7 @@ class SqliteDatabase:
     @contextlib.contextmanager
     def migrating(self) -> Iterator["SqliteMigration"]:
         """Begin a transaction for schema changes; the writer's lock excludes a second one."""
-        with self.transaction() as transaction:
+        with self.transaction() as transaction, self._translated():
             yield SqliteMigration(transaction, self._clock)
 
     def close(self) -> None:
@@ -112,7 +116,16 @@ class SqliteDatabase:
                 )
             with self._translated():
                 self._connection = self._open()
+            self._file = _identity(self._path)
+        self._require_same_file()
         return self._connection
+
+    def _require_same_file(self) -> None:
+        """Refuse a file that was deleted or replaced: SQLite would go on writing into nowhere."""
+        if _identity(self._path) != self._file:
+            self.close()
+            message = f"{self.place} was deleted or replaced while it was in use"
+            raise DatabaseUnreachable(message)
 
     def _open(self) -> sqlite3.Connection:
         mode = self._mode()
@@ -269,11 +282,20 @@ def filesystem_of(path: Path, mounts: str | None = None) -> tuple[str, str]:
     best, kind = "", ""
     for line in mounts.splitlines():
         left, _, right = line.partition(" - ")
-        point = left.split()[4].encode().decode("unicode_escape")
+        point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), left.split()[4])
         inside = target == point or target.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= len(best):
             best, kind = point, right.split()[0]
     return best, kind
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells one file from another of the same name; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _once(query: Query, params: dict[str, object]) -> tuple[object, ...]:

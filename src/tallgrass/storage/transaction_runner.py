@@ -4,7 +4,12 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from tallgrass.errors import CommitUnknown, DatabaseUnreachable, TransactionConflict
+from tallgrass.errors import (
+    CommitUnknown,
+    DatabaseLocked,
+    DatabaseUnreachable,
+    TransactionConflict,
+)
 from tallgrass.retry import Backoff
 from tallgrass.storage.unit_of_work import Database, Transaction
 
@@ -57,6 +62,8 @@ class TransactionRunner:
                     raise
                 if self._settle(landed, result, unknown):
                     return result
+                if failures == CONFLICT_TRIES:
+                    raise
             else:
                 return result
         raise AssertionError  # the loop returns or raises
@@ -71,8 +78,10 @@ class TransactionRunner:
         for failures in range(1, SETTLE_TRIES + 1):
             self._sleep(_SETTLE_BACKOFF.delay_s(failures, self._random))
             try:
-                with self.database.reading() as transaction:
-                    return landed(transaction, result)
-            except DatabaseUnreachable:
+                # One that may lock: the lost COMMIT may still be under way on the server.
+                with self.database.transaction() as transaction:
+                    answer = landed(transaction, result)
+            except (CommitUnknown, DatabaseLocked, DatabaseUnreachable):
                 continue
+            return answer
         raise unknown

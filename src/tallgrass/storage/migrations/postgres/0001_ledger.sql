@@ -29,6 +29,7 @@ CREATE TABLE wal_records (
   updated_at          timestamptz NOT NULL,
   version             integer NOT NULL CHECK (version >= 1),
   recorded_by         text NOT NULL,
+  replay_run_id       text,
   extensions          text,
   due_at              timestamptz,
   retry_after         timestamptz,
@@ -149,14 +150,20 @@ CREATE TABLE replay_reasons (
   registered_at  timestamptz NOT NULL
 );
 
--- An import brings records that are past pending; it is open only inside its own transaction.
+-- An import brings records that are past pending. While it runs it points at a gate that does not
+-- exist; the deferred reference lets no transaction commit with an import that is still open.
+CREATE TABLE wal_import_gates (
+  gate  integer PRIMARY KEY CHECK (gate < 0 AND gate > 0)
+);
 CREATE TABLE wal_imports (
   import_id    uuid NOT NULL PRIMARY KEY,
   actor        text NOT NULL CHECK (actor <> ''),
   source       text NOT NULL,
   sha256       text NOT NULL,
   started_at   timestamptz NOT NULL,
-  finished_at  timestamptz
+  finished_at  timestamptz,
+  open_gate    integer REFERENCES wal_import_gates (gate) DEFERRABLE INITIALLY DEFERRED,
+  CHECK ((open_gate IS NULL) = (finished_at IS NOT NULL))
 );
 
 CREATE TABLE kill_switches (
@@ -235,7 +242,7 @@ END $$;
 
 CREATE FUNCTION tallgrass_refuse_unless_importing() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  IF EXISTS (SELECT 1 FROM wal_imports WHERE finished_at IS NULL) THEN RETURN NEW; END IF;
+  IF EXISTS (SELECT 1 FROM wal_imports WHERE open_gate IS NOT NULL) THEN RETURN NEW; END IF;
   RAISE EXCEPTION USING ERRCODE = 'check_violation', MESSAGE = TG_ARGV[0];
 END $$;
 

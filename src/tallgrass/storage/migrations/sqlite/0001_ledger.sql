@@ -30,6 +30,7 @@ CREATE TABLE wal_records (
   updated_at          TEXT    NOT NULL CHECK (length(updated_at) = 27),
   version             INTEGER NOT NULL CHECK (version >= 1),
   recorded_by         TEXT    NOT NULL,
+  replay_run_id       TEXT,
   extensions          TEXT,
   due_at              TEXT             CHECK (length(due_at) = 27),
   retry_after         TEXT             CHECK (length(retry_after) = 27),
@@ -150,14 +151,20 @@ CREATE TABLE replay_reasons (
   registered_at  TEXT NOT NULL CHECK (length(registered_at) = 27)
 ) STRICT;
 
--- An import brings records that are past pending; it is open only inside its own transaction.
+-- An import brings records that are past pending. While it runs it points at a gate that does not
+-- exist; the deferred reference lets no transaction commit with an import that is still open.
+CREATE TABLE wal_import_gates (
+  gate  INTEGER NOT NULL PRIMARY KEY CHECK (gate < 0 AND gate > 0)
+) STRICT;
 CREATE TABLE wal_imports (
   import_id    TEXT NOT NULL PRIMARY KEY,
   actor        TEXT NOT NULL CHECK (actor <> ''),
   source       TEXT NOT NULL,
   sha256       TEXT NOT NULL,
   started_at   TEXT NOT NULL CHECK (length(started_at) = 27),
-  finished_at  TEXT          CHECK (length(finished_at) = 27)
+  finished_at  TEXT          CHECK (length(finished_at) = 27),
+  open_gate    INTEGER REFERENCES wal_import_gates (gate) DEFERRABLE INITIALLY DEFERRED,
+  CHECK ((open_gate IS NULL) = (finished_at IS NOT NULL))
 ) STRICT;
 
 CREATE TABLE kill_switches (
@@ -236,7 +243,7 @@ CREATE TRIGGER wal_records_inserted BEFORE INSERT ON wal_records
 BEGIN
   SELECT RAISE(ABORT, 'illegal_transition: a record is created pending, version 1, without attempts')
   WHERE (NEW.status <> 'pending' OR NEW.version <> 1 OR NEW.attempts <> 0 OR NEW.created_at <> NEW.updated_at)
-    AND NOT EXISTS (SELECT 1 FROM wal_imports WHERE finished_at IS NULL);
+    AND NOT EXISTS (SELECT 1 FROM wal_imports WHERE open_gate IS NOT NULL);
   SELECT RAISE(ABORT, 'illegal_transition: a record is never replaced')
   WHERE EXISTS (SELECT 1 FROM wal_records WHERE wal_id = NEW.wal_id)
     OR EXISTS (SELECT 1 FROM wal_records WHERE object_uri = NEW.object_uri)
@@ -269,7 +276,7 @@ BEGIN SELECT RAISE(ABORT, 'illegal_transition: a record is never deleted'); END;
 CREATE TRIGGER wal_attempts_inserted BEFORE INSERT ON wal_attempts
 BEGIN
   SELECT RAISE(ABORT, 'illegal_transition: an attempt is opened pending')
-  WHERE NEW.status <> 'pending' AND NOT EXISTS (SELECT 1 FROM wal_imports WHERE finished_at IS NULL);
+  WHERE NEW.status <> 'pending' AND NOT EXISTS (SELECT 1 FROM wal_imports WHERE open_gate IS NOT NULL);
   SELECT RAISE(ABORT, 'illegal_transition: an attempt is never replaced')
   WHERE EXISTS (SELECT 1 FROM wal_attempts WHERE wal_id = NEW.wal_id AND attempt_no = NEW.attempt_no)
     OR (NEW.status = 'pending'

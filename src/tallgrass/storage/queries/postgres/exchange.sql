@@ -1,28 +1,28 @@
 -- Moving a ledger: an import brings rows past their first state, under an open wal_imports row.
 
 -- name: open_import(import_id, actor, source, sha256, now)
-INSERT INTO wal_imports (import_id, actor, source, sha256, started_at)
-VALUES (:import_id::uuid, :actor, :source, :sha256, :now);
+INSERT INTO wal_imports (import_id, actor, source, sha256, started_at, open_gate)
+VALUES (:import_id::uuid, :actor, :source, :sha256, :now, 1);
 
 -- name: finish_import(import_id, now)
-UPDATE wal_imports SET finished_at = :now WHERE import_id = :import_id::uuid;
+UPDATE wal_imports SET finished_at = :now, open_gate = NULL WHERE import_id = :import_id::uuid;
 
 -- name: export_records(rows)
 SELECT r.* FROM json_array_elements_text(:rows::json) AS unit (value)
 JOIN wal_records AS r ON r.wal_id = unit.value::uuid;
 
--- name: import_records(; wal_id, dataset, object_uri, provider, queue, event_time, time_range_start, time_range_end, status, attempts, last_attempt_at, last_error_code, last_error_message, integrity_status, metadata_status, stac_status, provenance_status, stac_item_id, stac_collection_id, stac_item_href, ingest_run_id, worker_id, replay_reason, created_at, updated_at, version, recorded_by, extensions, due_at, retry_after, rerun_intent, next_object, budget_from, lease_expiries, applied_attempt)
+-- name: import_records(; wal_id, dataset, object_uri, provider, queue, event_time, time_range_start, time_range_end, status, attempts, last_attempt_at, last_error_code, last_error_message, integrity_status, metadata_status, stac_status, provenance_status, stac_item_id, stac_collection_id, stac_item_href, ingest_run_id, worker_id, replay_reason, created_at, updated_at, version, recorded_by, replay_run_id, extensions, due_at, retry_after, rerun_intent, next_object, budget_from, lease_expiries, applied_attempt)
 INSERT INTO wal_records (wal_id, dataset, object_uri, provider, queue, event_time, time_range_start, time_range_end,
   status, attempts, last_attempt_at, last_error_code, last_error_message, integrity_status,
   metadata_status, stac_status, provenance_status, stac_item_id, stac_collection_id,
   stac_item_href, ingest_run_id, worker_id, replay_reason, created_at, updated_at, version,
-  recorded_by, extensions, due_at, retry_after, rerun_intent, next_object, budget_from, lease_expiries,
+  recorded_by, replay_run_id, extensions, due_at, retry_after, rerun_intent, next_object, budget_from, lease_expiries,
   applied_attempt)
 SELECT x.wal_id, x.dataset, x.object_uri, x.provider, x.queue, x.event_time, x.time_range_start,
   x.time_range_end, x.status, x.attempts, x.last_attempt_at, x.last_error_code,
   x.last_error_message, x.integrity_status, x.metadata_status, x.stac_status, x.provenance_status,
   x.stac_item_id, x.stac_collection_id, x.stac_item_href, x.ingest_run_id, x.worker_id,
-  x.replay_reason, x.created_at, x.updated_at, x.version, x.recorded_by, x.extensions, x.due_at, x.retry_after,
+  x.replay_reason, x.created_at, x.updated_at, x.version, x.recorded_by, x.replay_run_id, x.extensions, x.due_at, x.retry_after,
   x.rerun_intent, x.next_object, x.budget_from, x.lease_expiries, x.applied_attempt
 FROM each_row AS x;
 

@@ -23,9 +23,14 @@ ORDER BY wal_id FOR NO KEY UPDATE;
 
 -- name: known_objects(rows)
 -- What the ledger knows of announced objects, with the newest attempt and its holder's lease.
+-- An event without a sequencer does not make the ledger forget the last one that it saw.
 SELECT r.wal_id, r.object_uri, r.dataset, r.status, r.version, r.attempts, r.budget_from,
-  r.lease_expiries, r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object,
-  a.object_etag, a.object_size, a.object_sequencer, a.object_version_id, a.read_etag,
+  r.lease_expiries, r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.replay_run_id,
+  a.object_etag, a.object_size, a.object_version_id, a.read_etag,
+  coalesce(a.object_sequencer, (
+    SELECT earlier.object_sequencer FROM wal_attempts AS earlier
+    WHERE earlier.wal_id = r.wal_id AND earlier.object_sequencer IS NOT NULL
+    ORDER BY earlier.attempt_no DESC LIMIT 1)) AS object_sequencer,
   CASE WHEN a.status = 'pending' THEN
     CASE WHEN w.incarnation IS NULL OR w.fenced_at IS NOT NULL OR w.stopped_at IS NOT NULL
       THEN '0001-01-01T00:00:00Z'::timestamptz ELSE w.expires_at END
@@ -51,7 +56,7 @@ ORDER BY due_at LIMIT :size FOR NO KEY UPDATE SKIP LOCKED;
 -- name: due_units(rows)
 SELECT r.wal_id, r.dataset, r.object_uri, r.provider, r.queue, r.event_time, r.time_range_start,
   r.time_range_end, r.status, r.version, r.attempts, r.budget_from, r.lease_expiries,
-  r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.extensions,
+  r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.replay_run_id, r.extensions,
   a.event_time AS attempt_event_time, a.sns_message_id, a.object_etag, a.object_size,
   a.object_sequencer, a.object_version_id, NULL::timestamptz AS held_until
 FROM json_array_elements_text(:rows::json) AS due (value)
@@ -125,7 +130,8 @@ UPDATE wal_records AS r SET status = x.to_status, updated_at = :now, version = r
   stac_item_id = x.stac_item_id, stac_collection_id = x.stac_collection_id,
   stac_item_href = x.stac_item_href, applied_attempt = x.applied_attempt,
   budget_from = x.budget_from, due_at = x.due_at, retry_after = x.retry_after,
-  rerun_intent = NULL, lease_expiries = 0
+  rerun_intent = NULL, lease_expiries = 0,
+  replay_run_id = CASE WHEN x.to_status = 'succeeded' THEN NULL ELSE r.replay_run_id END
 FROM each_row AS x
 WHERE r.wal_id = x.wal_id
   AND CASE WHEN r.version = x.version AND r.status = x.from_status THEN true ELSE false END;
@@ -139,9 +145,10 @@ FROM each_row AS x
 WHERE r.wal_id = x.wal_id
   AND CASE WHEN r.version = x.version AND r.status = 'succeeded' THEN true ELSE false END;
 
--- name: reset_records(now; wal_id, version, replay_reason, due_at, budget_from, next_object, lease_expiries)
+-- name: reset_records(now; wal_id, version, replay_reason, replay_run_id, due_at, budget_from, next_object, lease_expiries)
 UPDATE wal_records AS r SET status = 'pending', updated_at = :now, version = r.version + 1,
-  replay_reason = coalesce(x.replay_reason, r.replay_reason), due_at = x.due_at, retry_after = NULL,
+  replay_reason = coalesce(x.replay_reason, r.replay_reason),
+  replay_run_id = coalesce(x.replay_run_id, r.replay_run_id), due_at = x.due_at, retry_after = NULL,
   budget_from = x.budget_from, next_object = x.next_object, lease_expiries = x.lease_expiries
 FROM each_row AS x
 WHERE r.wal_id = x.wal_id

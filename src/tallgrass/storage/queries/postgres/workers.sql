@@ -4,6 +4,12 @@
 INSERT INTO workers (incarnation, worker_id, started_at, expires_at)
 VALUES (:incarnation::uuid, :worker_id, :now, :expires_at);
 
+-- name: lock_worker(rows)
+-- Waits for a transaction of the worker that the server still commits; each holds this row.
+SELECT incarnation FROM workers
+WHERE incarnation IN (SELECT value::uuid FROM json_array_elements_text(:rows::json) AS holder (value))
+FOR UPDATE;
+
 -- name: renew_lease(incarnation, expires_at)
 UPDATE workers SET expires_at = :expires_at
 WHERE incarnation = :incarnation::uuid AND fenced_at IS NULL AND stopped_at IS NULL;
@@ -56,7 +62,7 @@ WHERE a.wal_id = x.wal_id AND a.attempt_no = x.attempt_no
 
 -- name: units(rows)
 SELECT wal_id, dataset, status, version, attempts, budget_from, lease_expiries, last_error_code,
-  due_at, retry_after, rerun_intent, next_object, NULL::timestamptz AS held_until
+  due_at, retry_after, rerun_intent, next_object, replay_run_id, NULL::timestamptz AS held_until
 FROM json_array_elements_text(:rows::json) AS unit (value) JOIN wal_records ON wal_id = unit.value::uuid;
 
 -- name: insert_reasons(now; code, description, approval_ref)

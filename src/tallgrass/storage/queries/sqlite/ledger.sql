@@ -9,9 +9,14 @@ SELECT dataset FROM kill_switches WHERE scope = :scope AND is_on = 1;
 
 -- name: known_objects(rows)
 -- What the ledger knows of announced objects, with the newest attempt and its holder's lease.
+-- An event without a sequencer does not make the ledger forget the last one that it saw.
 SELECT r.wal_id, r.object_uri, r.dataset, r.status, r.version, r.attempts, r.budget_from,
-  r.lease_expiries, r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object,
-  a.object_etag, a.object_size, a.object_sequencer, a.object_version_id, a.read_etag,
+  r.lease_expiries, r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.replay_run_id,
+  a.object_etag, a.object_size, a.object_version_id, a.read_etag,
+  coalesce(a.object_sequencer, (
+    SELECT earlier.object_sequencer FROM wal_attempts AS earlier
+    WHERE earlier.wal_id = r.wal_id AND earlier.object_sequencer IS NOT NULL
+    ORDER BY earlier.attempt_no DESC LIMIT 1)) AS object_sequencer,
   CASE WHEN a.status = 'pending' THEN
     CASE WHEN w.incarnation IS NULL OR w.fenced_at IS NOT NULL OR w.stopped_at IS NOT NULL
       THEN '0001-01-01T00:00:00.000000Z' ELSE w.expires_at END
@@ -37,7 +42,7 @@ ORDER BY due_at LIMIT :size;
 -- name: due_units(rows)
 SELECT r.wal_id, r.dataset, r.object_uri, r.provider, r.queue, r.event_time, r.time_range_start,
   r.time_range_end, r.status, r.version, r.attempts, r.budget_from, r.lease_expiries,
-  r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.extensions,
+  r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.replay_run_id, r.extensions,
   a.event_time AS attempt_event_time, a.sns_message_id, a.object_etag, a.object_size,
   a.object_sequencer, a.object_version_id, NULL AS held_until
 FROM json_each(:rows) AS due
@@ -103,7 +108,8 @@ UPDATE wal_records SET status = :to_status, updated_at = :now, version = version
   stac_item_id = :stac_item_id, stac_collection_id = :stac_collection_id,
   stac_item_href = :stac_item_href, applied_attempt = :applied_attempt,
   budget_from = :budget_from, due_at = :due_at, retry_after = :retry_after,
-  rerun_intent = NULL, lease_expiries = 0
+  rerun_intent = NULL, lease_expiries = 0,
+  replay_run_id = CASE WHEN :to_status = 'succeeded' THEN NULL ELSE replay_run_id END
 WHERE wal_id = :wal_id AND version = :version AND status = :from_status;
 
 -- name: fail_reruns(now; wal_id, version, last_error_code, last_error_message, due_at, retry_after, lease_expiries)
@@ -113,9 +119,10 @@ UPDATE wal_records SET updated_at = :now, version = version + 1,
   due_at = :due_at, retry_after = :retry_after, lease_expiries = :lease_expiries
 WHERE wal_id = :wal_id AND version = :version AND status = 'succeeded';
 
--- name: reset_records(now; wal_id, version, replay_reason, due_at, budget_from, next_object, lease_expiries)
+-- name: reset_records(now; wal_id, version, replay_reason, replay_run_id, due_at, budget_from, next_object, lease_expiries)
 UPDATE wal_records SET status = 'pending', updated_at = :now, version = version + 1,
-  replay_reason = coalesce(:replay_reason, replay_reason), due_at = :due_at, retry_after = NULL,
+  replay_reason = coalesce(:replay_reason, replay_reason),
+  replay_run_id = coalesce(:replay_run_id, replay_run_id), due_at = :due_at, retry_after = NULL,
   budget_from = :budget_from, next_object = :next_object, lease_expiries = :lease_expiries
 WHERE wal_id = :wal_id AND version = :version AND status = 'failed';
 
