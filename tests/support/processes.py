@@ -17,12 +17,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallgrass.errors import TallgrassError
-from tallgrass.ledger.receipt import Action
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.unit import EventMetadata
 from tallgrass.storage.migrations import migrate
@@ -247,11 +245,11 @@ def swarm(*, name: str, url: str, log: str, processes: int, unit_count: int, bat
     Unit n needs 1 + n mod 3 attempts: the earlier ones fail. Even units have no message, so the
     ledger itself retries them; the others come by announcement again.
     """
-    done = multiprocessing.get_context("fork").Value("i", 0)
+    done = multiprocessing.get_context("fork").RawArray("b", unit_count)
 
     def player(index: int) -> None:
         with _writer(log, index) as file:
-            _Fighter(_open(name, url), index, file, done, unit_count, batch).run()
+            _Fighter(_open(name, url), index, file, done, batch).run()
 
     _crowd(processes, player)
 
@@ -259,44 +257,36 @@ def swarm(*, name: str, url: str, log: str, processes: int, unit_count: int, bat
 class _Fighter:
     """One process of the swarm. It holds one batch while it claims the next: holders overlap."""
 
-    def __init__(
-        self, stores: Stores, index: int, file: Any, done: Any, unit_count: int, batch: int
-    ) -> None:
+    def __init__(self, stores: Stores, index: int, file: Any, done: Any, batch: int) -> None:
         self._stores = stores
         self._worker = stores.leases.register(f"w{index}", ingest_run_id="run", lease_s=600)
         self._file = file
+        #: Flags of all units, shared by all processes: nobody announces a unit that is done.
         self._done = done
-        self._unit_count = unit_count
         self._batch = batch
         self._random = random.Random(index)
-        #: All fight over the first of these, so that their batches overlap.
-        self._open = deque(range(unit_count))
-        self._over: set[int] = set()
+        self._first = 0
 
     def run(self) -> None:
+        """Claim, then close what was claimed before, until all is done."""
         held: list[tuple[Claim, int]] = []
-        while self._done.value < self._unit_count:
-            claims = self._announced() if self._random.random() < 0.7 else self._due()
+        while window := self._window():
+            claims = self._due() if self._random.random() < 0.3 else self._announced(window)
             instant = time.monotonic_ns()
-            fresh = [(claim, instant) for claim in claims]
             self._close(held)
-            held = fresh
-            if not claims:
-                self._close(held)
-                held = []
+            held = [(claim, instant) for claim in claims]
         self._close(held)
 
-    def _announced(self) -> list[Claim]:
-        while self._open and self._open[0] in self._over:
-            self._over.discard(self._open.popleft())
-        width = min(len(self._open), 16 * self._batch)
-        wanted = self._random.sample(range(width), min(width, self._batch))
-        batch = [swarm_unit(self._open[place]) for place in wanted]
-        receipts = self._stores.ledger.record_and_claim(self._worker, batch)
-        for receipt in receipts:
-            if receipt.decision.action is Action.DUPLICATE:
-                self._over.add(numbered(receipt.unit))
-        return [receipt.claim for receipt in receipts if receipt.claim]
+    def _window(self) -> list[int]:
+        """Return the first units that are not done: all processes fight over these."""
+        while self._first < len(self._done) and self._done[self._first]:
+            self._first += 1
+        last = min(len(self._done), self._first + 24 * self._batch)
+        return [number for number in range(self._first, last) if not self._done[number]]
+
+    def _announced(self, window: list[int]) -> list[Claim]:
+        wanted = self._random.sample(window, min(len(window), self._batch))
+        return _claims(self._stores, self._worker, [swarm_unit(number) for number in wanted])
 
     def _due(self) -> list[Claim]:
         return list(self._stores.ledger.claim_due(self._worker, self._batch))
@@ -319,8 +309,7 @@ class _Fighter:
                 closed=instant,
                 verdict=result.verdicts.get(claim.wal_id, "lost"),
             )
-        with self._done.get_lock():
-            self._done.value += sum(v == "succeeded" for v in result.verdicts.values())
+            self._done[numbered(claim.unit)] = result.verdicts.get(claim.wal_id) == "succeeded"
 
 
 def swarm_unit(number: int) -> IngestUnit:
