@@ -103,4 +103,4 @@ def test_a_role_that_may_only_select_can_read(read_only_role: str, tmp_path: Pat
     check = tallgrass("db", "check", "--output", "json", at=read_only_role)
     assert check.json["writable"] is False
     seal = tallgrass("audit", "seal", "--output", "json", at=read_only_role, cwd=tmp_path)
-    assert (seal.code, seal.error["code"]) == (1, "database_read_only")
+    assert (seal.code, seal.error["code"]) == (1, "database_denied")

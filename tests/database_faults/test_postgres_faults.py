@@ -138,23 +138,26 @@ def test_a_wrong_password_is_refused_and_not_shown(server: PostgresServer, ledge
 
 
 @pytest.mark.parametrize(
-    "rights",
+    ("rights", "code"),
     [
-        "GRANT ALL ON ALL TABLES IN SCHEMA public TO {0};"
-        "ALTER ROLE {0} SET default_transaction_read_only = on",
-        "GRANT SELECT ON ALL TABLES IN SCHEMA public TO {0}",
+        (
+            "GRANT ALL ON ALL TABLES IN SCHEMA public TO {0};"
+            "ALTER ROLE {0} SET default_transaction_read_only = on",
+            "database_read_only",
+        ),
+        ("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {0}", "database_denied"),
     ],
     ids=["read_only_transactions", "no_right_to_write"],
 )
 def test_a_role_that_may_only_read_can_read(
-    server: PostgresServer, ledger: Backend, rights: str
+    server: PostgresServer, ledger: Backend, rights: str, code: str
 ) -> None:
     """A write by a reading role is refused by name; what only reads works for it."""
     admin(server, "CREATE ROLE reader LOGIN")
     try:
         for statement in rights.format("reader").split(";"):
             ledger.sql(statement)
-        with refusal(DatabaseUnusable, "database_read_only"):
+        with refusal(DatabaseUnusable, code):
             use(as_role(ledger, "reader"))
         stores = as_role(ledger, "reader").open(read_only=True)
         with stores.database.reading() as transaction:

@@ -36,7 +36,7 @@ _SQLSTATES: dict[str, tuple[type[TallgrassError], str | None]] = {
     "55P03": (DatabaseLocked, None),  # lock timeout
     "57014": (DatabaseLocked, None),  # statement timeout
     "25006": (DatabaseUnusable, "database_read_only"),  # read-only transaction
-    "42501": (DatabaseUnusable, "database_read_only"),  # role without the right
+    "42501": (DatabaseUnusable, "database_denied"),  # role without the right
     "22": (DataRefused, None),  # a value that the type does not take
     "08": (DatabaseUnreachable, None),  # connection
     "28": (DatabaseUnreachable, None),  # authentication

@@ -84,13 +84,13 @@ class Ledger:
     def claim_due(self, worker: WorkerLease, limit: int) -> Sequence[Claim]:
         """Claim units whose time has come: parked, recovered, to be retried or run again.
 
-        Units that lost their worker before are claimed in small company, then alone.
+        Units that lost their worker before are claimed in small company, then alone. An empty
+        answer means that nothing is due: units at their limit are held on the way to the others.
         """
-        claim_id = str(self._ids())
-        return self._runner.run(
-            lambda tx: self._claim_due(tx, worker, limit, claim_id),
-            lambda tx, claims: _claim_landed(tx, worker, claim_id, claims),
-        )
+        while True:
+            claims, held = self._claim_due_once(worker, limit)
+            if claims or not held:
+                return claims
 
     def commit(
         self, worker: WorkerLease, outcomes: Sequence[tuple[Claim, Outcome]]
@@ -181,19 +181,27 @@ class Ledger:
                 writes.note_held(unit, known)
         return Receipt(unit=unit, decision=decision, claim=claim)
 
+    def _claim_due_once(self, worker: WorkerLease, limit: int) -> tuple[list[Claim], int]:
+        claim_id = str(self._ids())
+        return self._runner.run(
+            lambda tx: self._claim_due(tx, worker, limit, claim_id),
+            lambda tx, found: _claim_landed(tx, worker, claim_id, found[0]),
+        )
+
     def _claim_due(
         self, tx: Transaction, worker: WorkerLease, limit: int, claim_id: str
-    ) -> list[Claim]:
+    ) -> tuple[list[Claim], int]:
+        """Return the claims, and how many units were held at their limit instead."""
         require_unfenced(tx, worker)
         off = SwitchedOff(
             row["dataset"] for row in tx.select("switched_off", scope=SwitchScope.INGEST.value)
         )
         if off.everything:
-            return []
+            return [], 0
         now = tx.now()
         first = tx.select("due_company", now=now, rows=off.datasets)
         if not first:
-            return []
+            return [], 0
         company = first[0]["company"]
         found = tx.select(
             "due_ids",
@@ -212,7 +220,7 @@ class Ledger:
             else:
                 writes.hold_at_limit(known)
         writes.write(tx, self._code_version, self._config_version)
-        return claims
+        return claims, len(found) - len(claims)
 
 
 def newest_by_object(units: Sequence[IngestUnit]) -> dict[str, IngestUnit]:
