@@ -245,3 +245,15 @@ def test_who_retries_a_failure(
     row = scene.row(wal_id)
     assert (row["status"], row["due_at"] is not None) == ("failed", due)
     assert [claim.wal_id for claim in scene.due()] == ([wal_id] if due else [])
+
+
+def test_a_report_on_another_unit_is_refused(backend: Backend) -> None:
+    """A claim paired with the outcome of its neighbour writes nothing of either."""
+    scene = Scene(backend)
+    first, second = (r.claim for r in scene.announce(*units(2)))
+    assert first is not None
+    assert second is not None
+    before = scene.tables()
+    with pytest.raises(InvalidInput):
+        scene.commit((first, success(second)[1]), (second, success(first)[1]))
+    assert scene.tables() == before

@@ -1,4 +1,4 @@
-"""Fail each statement of each verb in turn: afterwards the ledger is as before, or as it should be."""
+"""Fail each statement of each verb in turn: the ledger stays as it was."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.errors import DatabaseUnreachable
+from tallgrass.errors import CommitUnknown, DatabaseUnreachable
 from tests.support.builders import failure, success, units
 
 if TYPE_CHECKING:
@@ -105,7 +105,10 @@ def take_due(stores: Stores, worker: WorkerLease, claims: list[Claim]) -> object
 VERBS: dict[str, tuple[Verb, dict[str, int]]] = {
     "record_and_claim": (announce, {"in_progress": 10, "pending": 3}),
     "claim_due": (take_due, {"in_progress": 11}),
-    "commit": (close, {"succeeded": 2, "failed": 1, "pending": 4, "quarantined": 1, "in_progress": 3}),
+    "commit": (
+        close,
+        {"succeeded": 2, "failed": 1, "pending": 4, "quarantined": 1, "in_progress": 3},
+    ),
     "recover": (recover, {"pending": 11}),
     "stop": (stop, {"pending": 11}),
 }
@@ -127,7 +130,7 @@ def scene(backend: Backend, verb: str) -> tuple[Stores, WorkerLease, list[Claim]
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_fault_at_any_statement_tears_nothing(backend: Backend, verb: str, moment: str) -> None:
-    """Whichever statement of a verb fails, nothing of it is written; without a fault all of it is."""
+    """Whichever statement of a verb fails, nothing of it is written; without one, all of it."""
     act, expected = VERBS[verb]
     stores, worker, claims = scene(backend, verb)
     before = state(backend)
@@ -135,7 +138,7 @@ def test_a_fault_at_any_statement_tears_nothing(backend: Backend, verb: str, mom
     for fails_at in count(1):
         assert fails_at < 100
         failing = FailingDatabase(database, fails_at, after=moment == "after")
-        stores.runner.database = failing  # type: ignore[assignment]
+        stores.runner.database = failing
         try:
             act(stores, worker, claims)
         except DatabaseUnreachable:
@@ -146,3 +149,39 @@ def test_a_fault_at_any_statement_tears_nothing(backend: Backend, verb: str, mom
     assert fails_at >= 6
     found = backend.sql("SELECT status, count(*) FROM wal_records GROUP BY status")
     assert dict(found) == expected
+
+
+class Undone(Exception):
+    """Rolls a transaction back."""
+
+
+class LosingDatabase:
+    """A database that loses every other COMMIT with its connection: never landed, never known."""
+
+    def __init__(self, database: Any) -> None:
+        self._database = database
+        self._begun = 0
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """Begin; of the first, third and so on nothing lands."""
+        self._begun += 1
+        loses = self._begun % 2 == 1
+        with contextlib.suppress(Undone), self._database.transaction() as transaction:
+            yield transaction
+            if loses:
+                raise Undone
+        if loses:
+            raise CommitUnknown("the connection broke during COMMIT")
+
+
+def test_a_commit_that_is_lost_each_time_ends_with_its_name(backend: Backend) -> None:
+    """A batch that never lands is not tried for ever: the caller gets the error, not a crash."""
+    stores, worker, claims = scene(backend, "commit")
+    before = state(backend)
+    stores.runner.database = LosingDatabase(stores.database)  # type: ignore[assignment]
+    stores.runner._sleep = lambda _: None
+    with pytest.raises(CommitUnknown) as caught:
+        close(stores, worker, claims)
+    assert caught.value.code == "commit_unknown"
+    assert state(backend) == before

@@ -61,7 +61,8 @@ def expected_digest() -> str:
             "edges": [[edge.source, edge.target] for edge in EDGES],
             "migrations": {
                 f"{path.parent.name}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest()
-                for path in folder.glob("*/*.sql")
+                for dialect in ("sqlite", "postgres")
+                for path in (folder / dialect).glob("*.sql")
             },
             "record": described(WalRecord),
         },

@@ -161,14 +161,14 @@ def test_an_edited_migration_is_refused(backend: Backend) -> None:
 
 @pytest.mark.conformance("WAL-10.2")
 def test_every_shipped_migration_has_its_checksum() -> None:
-    """SHA256SUMS names each migration file of both databases with the SHA-256 of its bytes."""
+    """SHA256SUMS names each migration file of every schema with the SHA-256 of its bytes."""
     folder = files("tallgrass.storage") / "migrations"
     lines = (folder / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
     listed = {name: digest for digest, name in (line.split("  ") for line in lines)}
     found = {
-        f"{dialect}/{item.name}": hashlib.sha256(item.read_bytes()).hexdigest()
-        for dialect in ("postgres", "sqlite")
-        for item in (folder / dialect).iterdir()
+        f"{schema}/{item.name}": hashlib.sha256(item.read_bytes()).hexdigest()
+        for schema in ("postgres", "sqlite", "sqlite_queue")
+        for item in (folder / schema).iterdir()
         if item.name.endswith(".sql")
     }
     assert listed == found

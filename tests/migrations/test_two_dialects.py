@@ -13,6 +13,8 @@ from tests.support.backends import prepare
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.plugins.postgres import Databases
+
 HEADER = re.compile(r"^-- name: (\w+)\(([^)]*)\)$", re.MULTILINE)
 
 
@@ -28,7 +30,9 @@ def statements(dialect: str) -> dict[str, tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def columns(tmp_path_factory: pytest.TempPathFactory, postgres_databases) -> dict[str, set[str]]:
+def columns(
+    tmp_path_factory: pytest.TempPathFactory, postgres_databases: Databases
+) -> dict[str, set[str]]:
     """The `table.column` names of each database, asked of the database itself."""
     path: Path = tmp_path_factory.mktemp("columns") / "ledger.db"
     light = prepare("sqlite", f"sqlite:///{path}")

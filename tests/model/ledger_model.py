@@ -36,6 +36,8 @@ class Attempt:
     worker: str
     rerun: bool
     has_message: bool
+    #: Order of its object; None if its event did not tell.
+    order: int | None
     status: str = "pending"
 
 
@@ -44,8 +46,8 @@ class Unit:
     """One record."""
 
     dataset: str
-    #: Order of the newest object known; None if the last event did not tell.
-    object_order: int | None
+    #: Orders of the objects that wait for the next attempt: none, or the last one announced.
+    waiting: list[int | None]
     status: str = "pending"
     version: int = 1
     attempts: list[Attempt] = field(default_factory=list)
@@ -63,6 +65,19 @@ class Unit:
         """The attempt that holds the unit."""
         last = self.attempts[-1] if self.attempts else None
         return last if last and last.status == "pending" else None
+
+    @property
+    def known_order(self) -> int | None:
+        """Order of the object known: the one that waits, else the last that an attempt told."""
+        told = [attempt.order for attempt in self.attempts if attempt.order is not None]
+        if self.waiting:
+            return self.waiting[0]
+        return told[-1] if told else None
+
+    @property
+    def next_order(self) -> int | None:
+        """Order of the object that the schedule would run."""
+        return self.waiting[0] if self.waiting else self.attempts[-1].order
 
     @property
     def used(self) -> int:
@@ -123,7 +138,7 @@ class Model:
         """Receive a message; return the answer."""
         unit = self.units.get(number)
         if unit is None:
-            unit = self.units[number] = Unit(dataset, order)
+            unit = self.units[number] = Unit(dataset, [order])
             if self.is_off(dataset):
                 unit.due = self.now
                 return "park"
@@ -139,7 +154,7 @@ class Model:
     def _on_quarantined(self, unit: Unit, message: Message) -> str:
         if not message.newer:
             return "held"
-        unit.object_order = message.order
+        unit.waiting = [message.order]
         unit.version += 1
         return "record_newer"
 
@@ -167,9 +182,11 @@ class Model:
             if not RETRIED[unit.error or ""]:
                 return "leave_failed"
         if self.is_off(unit.dataset):
+            # Its back-off goes on; a newer object does not wait for it.
+            due = self.now if message.newer else max(self.now, unit.retry_after or self.now)
             if message.newer:
                 self._adopt(unit, message.order)
-            self._reset(unit, self.now)
+            self._reset(unit, due)
             return "park"
         if not message.newer and unit.retry_after is not None and unit.retry_after > self.now:
             return "wait"
@@ -192,7 +209,7 @@ class Model:
         if self.is_off(unit.dataset) or unit.expiries:
             if message.newer:
                 self._adopt(unit, message.order)
-            unit.object_order = message.order
+            unit.waiting = [message.order]
             unit.version += 1
             unit.due = self.now if unit.due is None else unit.due
             unit.rerun = True
@@ -206,7 +223,7 @@ class Model:
 
     def _adopt(self, unit: Unit, order: int | None) -> None:
         """A newer object starts a new budget."""
-        unit.object_order = order
+        unit.waiting = [order]
         unit.budget_from = len(unit.attempts)
 
     # --- claims -----------------------------------------------------------------------------------
@@ -219,7 +236,7 @@ class Model:
             return False
         if unit.status == "failed":
             self._reset(unit, self.now)
-        self._claim(unit, worker, unit.object_order, has_message=False)
+        self._claim(unit, worker, unit.next_order, has_message=False)
         return True
 
     def _claim(
@@ -233,8 +250,8 @@ class Model:
             unit.version += 1
         else:
             unit.move("in_progress")
-        unit.attempts.append(Attempt(len(unit.attempts) + 1, worker, rerun, has_message))
-        unit.object_order = order
+        unit.attempts.append(Attempt(len(unit.attempts) + 1, worker, rerun, has_message, order))
+        unit.waiting = []
         unit.due = unit.retry_after = None
         unit.rerun = rerun
         return "claim"
@@ -337,7 +354,7 @@ class Model:
 
 
 def _message(unit: Unit, order: int | None, worker: str) -> Message:
-    known = unit.object_order
+    known = unit.known_order
     if order is None or known is None:
         return Message(order, worker, newer=False, older=False, same=False)
     return Message(order, worker, newer=order > known, older=order < known, same=order == known)

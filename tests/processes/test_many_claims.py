@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.processes import play, read_log, swarm_unit
+from tests.support.process_roles import swarm_unit
+from tests.support.processes import play, read_log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +29,7 @@ def overlaps(history: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
     found = []
     for wal_id, spans in holders.items():
         spans.sort()
-        pairs = zip(spans, spans[1:], strict=False)
+        pairs = pairwise(spans)
         found += [(wal_id, a[2], b[2]) for a, b in pairs if b[0] < a[1]]
     return found
 
@@ -48,7 +50,7 @@ def test_the_history_checker_sees_two_holders() -> None:
 def test_sixteen_processes_never_hold_a_unit_twice(
     backend: Backend, tmp_path: Path, *, full_counts: bool
 ) -> None:
-    """16 processes make 8,000 claims of 4,000 units; no unit has two holders, all are done once."""
+    """16 processes make 500 claims each and more; no unit has two holders, all are done once."""
     claims = PROCESSES * (CLAIMS_FULL if full_counts else CLAIMS)
     unit_count = claims // 2 + 2
     log = tmp_path / "log"
@@ -60,7 +62,7 @@ def test_sixteen_processes_never_hold_a_unit_twice(
         log=str(log),
         processes=PROCESSES,
         unit_count=unit_count,
-        batch=60,
+        batch=25,
     )
     history = read_log(log)
     assert overlaps(history) == []
@@ -74,7 +76,7 @@ def needed(number: int) -> int:
 
 
 def assert_each_attempt_once(history: list[dict[str, Any]], unit_count: int) -> None:
-    """Every unit was claimed exactly as often as it needed, and its last attempt alone succeeded."""
+    """Every unit was claimed as often as it needed, and its last attempt alone succeeded."""
     counted = Counter((entry["wal_id"], entry["attempt_no"]) for entry in history)
     expected = {
         (swarm_unit(number).wal_id, attempt)

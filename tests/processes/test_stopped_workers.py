@@ -162,7 +162,7 @@ def test_two_processes_with_one_name_are_told_apart(backend: Backend) -> None:
 
 @pytest.mark.conformance("C-13", "WAL-7.5")
 def test_a_namesake_cannot_close_anothers_attempt(backend: Backend) -> None:
-    """A live worker that shares the holder's name commits the holder's claim: nothing is written."""
+    """A worker that shares the holder's name commits the holder's claim: nothing is written."""
     stores = backend.open()
     holder = stores.leases.register("w", ingest_run_id="run", lease_s=60)
     namesake = stores.leases.register("w", ingest_run_id="run", lease_s=60)

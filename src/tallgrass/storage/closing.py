@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tallgrass.clock import format_instant
+from tallgrass.errors import InvalidInput
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.ledger.budget import attempts_used
 from tallgrass.ledger.claim import Claim, WorkerLease
@@ -92,6 +93,11 @@ class Closing:
         return {row["wal_id"] for row in rows}
 
     def _judge(self, claim: Claim, outcome: Outcome, random: Callable[[], float]) -> _Close:
+        if (outcome.wal_id, outcome.attempt_no) != (claim.wal_id, claim.attempt_no):
+            raise InvalidInput(
+                f"{claim.wal_id}, attempt {claim.attempt_no}: the report is on "
+                f"{outcome.wal_id}, attempt {outcome.attempt_no}"
+            )
         used = attempts_used(claim.attempt_no, claim.budget_from)
         verdict = judge(outcome, claim.unit.dataset, used, self._rules)
         delay_s = 0.0

@@ -34,10 +34,10 @@ class SchemaState:
     missing: tuple[str, ...]
 
 
-def shipped_migrations(dialect: str) -> tuple[Migration, ...]:
+def shipped_migrations(schema: str) -> tuple[Migration, ...]:
     """Return this release's migrations in order."""
     found = []
-    for source in files("tallgrass.storage").joinpath("migrations").joinpath(dialect).iterdir():
+    for source in files("tallgrass.storage").joinpath("migrations").joinpath(schema).iterdir():
         if match := _FILE_NAME.fullmatch(source.name):
             body = source.read_bytes()
             found.append(
@@ -53,7 +53,7 @@ def shipped_migrations(dialect: str) -> tuple[Migration, ...]:
 
 def migrate(database: Database, migrations: Sequence[Migration] | None = None) -> SchemaState:
     """Bring the schema up to date; harmless when two processes do it at once, or again."""
-    shipped = shipped_migrations(database.dialect) if migrations is None else migrations
+    shipped = shipped_migrations(database.schema) if migrations is None else migrations
     with database.migrating() as transaction:
         todo = missing_migrations(transaction.applied(), shipped, database.place)
         for migration in todo:
@@ -90,7 +90,7 @@ def missing_migrations(
 
 def check_schema(database: Database) -> SchemaState:
     """Compare the schema with this release's, by reading only."""
-    shipped = shipped_migrations(database.dialect)
+    shipped = shipped_migrations(database.schema)
     with database.reading() as transaction:
         applied = [
             (row["number"], row["name"], row["sha256"])

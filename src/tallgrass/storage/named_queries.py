@@ -37,14 +37,15 @@ class Query:
 
 
 @cache
-def load_queries(dialect: str) -> dict[str, Query]:
-    """Return all named statements of a dialect (`sqlite` or `postgres`)."""
+def load_queries(schema: str) -> dict[str, Query]:
+    """Return all named statements of a schema: `sqlite`, `postgres` or `sqlite_queue`."""
     queries: dict[str, Query] = {}
-    folder = files("tallgrass.storage").joinpath("queries").joinpath(dialect)
+    dialect = schema.partition("_")[0]
+    folder = files("tallgrass.storage").joinpath("queries").joinpath(schema)
     for source in sorted(folder.iterdir(), key=lambda item: item.name):
         for query in parse(source.read_text(encoding="utf-8"), dialect):
             if query.name in queries:
-                raise ValueError(f"query {query.name} is defined twice for {dialect}")
+                raise ValueError(f"query {query.name} is defined twice for {schema}")
             queries[query.name] = query
     return queries
 

@@ -35,6 +35,7 @@ class PostgresDatabase:
     """One connection to a server, opened again after it broke. Use it from one thread at a time."""
 
     dialect = "postgres"
+    schema = "postgres"
 
     def __init__(self, url: str, *, connect_timeout_s: int = 10) -> None:
         self._url = url

@@ -55,7 +55,9 @@ class SqliteDatabase:
         clock: Clock,
         read_only: bool = False,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
+        schema: str = "sqlite",
     ) -> None:
+        self.schema = schema
         self._path = Path(path)
         self._clock = clock
         self._read_only = read_only
@@ -73,7 +75,7 @@ class SqliteDatabase:
         try:
             with self._translated():
                 connection.execute("BEGIN IMMEDIATE")
-            yield SqliteTransaction(connection, self._clock, self.place)
+            yield SqliteTransaction(connection, self._clock, self.place, self.schema)
             with self._translated(committing=True):
                 connection.execute("COMMIT")
         finally:
@@ -87,7 +89,7 @@ class SqliteDatabase:
         with self._translated():
             connection.execute("BEGIN")
         try:
-            yield SqliteTransaction(connection, self._clock, self.place)
+            yield SqliteTransaction(connection, self._clock, self.place, self.schema)
         finally:
             self._roll_back_if_open(connection)
 
@@ -184,11 +186,13 @@ class SqliteDatabase:
 class SqliteTransaction:
     """An open transaction on SQLite."""
 
-    def __init__(self, connection: sqlite3.Connection, clock: Clock, place: str) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, clock: Clock, place: str, schema: str
+    ) -> None:
         self.connection = connection
         self._clock = clock
         self._place = place
-        self._queries = load_queries("sqlite")
+        self._queries = load_queries(schema)
 
     def now(self) -> datetime:
         """Return the injected clock's time."""

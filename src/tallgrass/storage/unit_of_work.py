@@ -35,8 +35,10 @@ class Transaction(Protocol):
 class Database(Protocol):
     """One connection to a database, opened when it is first needed."""
 
-    #: `sqlite` or `postgres`: names the folders of queries and migrations.
+    #: `sqlite` or `postgres`.
     dialect: str
+    #: Names the folders of queries and migrations: that of the dialect for the ledger.
+    schema: str
     #: Address without credentials, for messages.
     place: str
 

@@ -1,0 +1,122 @@
+"""The embedded queue's messages in a SQLite file of their own (schema `sqlite_queue`)."""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import datetime, timedelta
+
+from tallgrass.clock import format_instant
+from tallgrass.queues.embedded import DeadLetter, Delivery, TakenMessage
+from tallgrass.queues.protocol import QueueStatus
+from tallgrass.storage.rows import instant, instant_or_none
+from tallgrass.storage.unit_of_work import Database, Row, Transaction
+
+
+class QueueStore:
+    """A `MessageStore` on a database. Each verb is one transaction, whatever its size."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, messages: Sequence[tuple[str, bytes]]) -> None:
+        """Append messages, each an id and a body, visible at once."""
+        with self._database.transaction() as tx:
+            now = tx.now()
+            first = tx.select("last_position")[0]["position"] + 1
+            numbered = [
+                (position, message_id, body)
+                for position, (message_id, body) in enumerate(messages, start=first)
+            ]
+            tx.write("insert_messages", numbered, now=now)
+            tx.write("insert_deliveries", [(row[0],) for row in numbered], now=now)
+
+    def take(
+        self, limit: int, *, delivery_id: str, visibility_s: float, max_receive_count: int
+    ) -> Sequence[TakenMessage]:
+        """Hide and return visible messages; bury on the way those that were received too often."""
+        taken: list[Row] = []
+        with self._database.transaction() as tx:
+            now = tx.now()
+            visible_at = now + timedelta(seconds=visibility_s)
+            while len(taken) < limit:
+                rows = tx.select("visible_messages", now=now, size=limit - len(taken))
+                alive = [row for row in rows if row["receive_count"] < max_receive_count]
+                tx.write(
+                    "deliver_messages",
+                    [(row["position"],) for row in alive],
+                    visible_at=visible_at,
+                    delivery_id=delivery_id,
+                )
+                taken += alive
+                if len(alive) == len(rows):
+                    break
+                dead = [row for row in rows if row["receive_count"] >= max_receive_count]
+                _bury(tx, now, [(row["position"],) for row in dead])
+        return [
+            TakenMessage(
+                position=row["position"],
+                message_id=row["message_id"],
+                body=row["body"],
+                receive_count=row["receive_count"] + 1,
+                sent_at=instant(row["sent_at"]),
+            )
+            for row in taken
+        ]
+
+    def remove(self, deliveries: Sequence[Delivery]) -> AbstractSet[Delivery]:
+        """Remove messages by deliveries that are in flight; return those."""
+        with self._database.transaction() as tx:
+            valid = _in_flight(tx, tx.now(), deliveries)
+            tx.write("delete_messages", [(position,) for position, _ in sorted(valid)])
+        return valid
+
+    def hide(self, changes: Mapping[Delivery, float]) -> AbstractSet[Delivery]:
+        """Hide deliveries that are in flight for so many seconds from now; return those."""
+        with self._database.transaction() as tx:
+            now = tx.now()
+            valid = _in_flight(tx, now, list(changes))
+            rows = [
+                (delivery[0], format_instant(now + timedelta(seconds=changes[delivery])))
+                for delivery in sorted(valid)
+            ]
+            tx.write("change_visibility", rows)
+        return valid
+
+    def status(self) -> QueueStatus:
+        """Count what is there."""
+        with self._database.reading() as tx:
+            row = tx.select("queue_status", now=tx.now())[0]
+        return QueueStatus(
+            visible=row["visible"],
+            in_flight=row["in_flight"],
+            dead=row["dead"],
+            oldest_sent_at=instant_or_none(row["oldest_sent_at"]),
+        )
+
+    def dead_letters(self, after: int, size: int) -> Sequence[DeadLetter]:
+        """Return a page of dead letters in the order of their death."""
+        with self._database.reading() as tx:
+            rows = tx.select("list_dead_letters", after=after, size=size)
+        return [
+            DeadLetter(
+                position=row["position"],
+                message_id=row["message_id"],
+                body=row["body"],
+                receive_count=row["receive_count"],
+                sent_at=instant(row["sent_at"]),
+                died_at=instant(row["died_at"]),
+            )
+            for row in rows
+        ]
+
+
+def _in_flight(tx: Transaction, now: datetime, deliveries: Sequence[Delivery]) -> set[Delivery]:
+    """Return the deliveries that still hold their message: the latest of it, and not expired."""
+    positions = [position for position, _ in deliveries]
+    rows = tx.select("deliveries_in_flight", now=now, rows=positions)
+    current = {(row["position"], row["delivery_id"]) for row in rows}
+    return current.intersection(deliveries)
+
+
+def _bury(tx: Transaction, now: datetime, positions: Sequence[tuple[int]]) -> None:
+    tx.write("insert_dead_letters", positions, now=now)
+    tx.write("delete_messages", positions)

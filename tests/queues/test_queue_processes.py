@@ -1,0 +1,81 @@
+"""Several processes at one queue, and processes that are killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.queues.consumer import BATCH
+from tests.support.processes import ROOT, Child
+
+if TYPE_CHECKING:
+    from tests.queues.harness import Harness
+
+MESSAGES = 300
+#: Longer than the test: nothing becomes visible again meanwhile.
+SETTINGS = {"visibility_s": 600.0}
+
+
+class Consumer(Child):
+    """A consumer in a process of its own."""
+
+    def __init__(self, role: str, address: str) -> None:
+        """Start it; it says when it is ready."""
+        command = [sys.executable, "-m", "tests.queues.consumer", role, address]
+        self._process = subprocess.Popen(
+            [*command, json.dumps(SETTINGS)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+
+def bodies(count: int) -> list[bytes]:
+    """Return bodies that can be told apart."""
+    return [f"body {number:04}".encode() for number in range(count)]
+
+
+def test_two_consumers_never_hold_the_same_message(harness: Harness) -> None:
+    """Three processes that receive at the same moment share all messages, each given out once."""
+    harness.queue.send(bodies(MESSAGES))
+    with ExitStack() as stack:
+        consumers = [stack.enter_context(Consumer("takes_all", harness.address)) for _ in range(3)]
+        for consumer in consumers:
+            assert consumer.hear() == {"step": "ready"}
+        for consumer in consumers:
+            consumer.go_on()
+        heard = [consumer.hear()["taken"] for consumer in consumers]
+    taken = [message_id for part in heard for message_id, _ in part]
+    receipts = [receipt for part in heard for _, receipt in part]
+    assert len(taken) == len(set(taken)) == MESSAGES
+    assert len(set(receipts)) == MESSAGES
+
+
+@pytest.mark.parametrize("role", ["stops_inside", "stops_after"])
+def test_a_killed_consumer_loses_nothing(harness: Harness, role: str) -> None:
+    """Whatever moment SIGKILL meets, every message is delivered again, unchanged."""
+    sent = bodies(3 * BATCH)
+    harness.queue.send(sent)
+    with Consumer(role, harness.address) as consumer:
+        assert consumer.hear() == {"step": "ready"}
+        consumer.kill()
+    # Long after every timeout, by the harness's clock as by the machine's.
+    harness.wait(10 * 365 * 86_400)
+    received = [message.body for message in harness.queue.receive(10 * BATCH)]
+    assert sorted(received) == sent
+
+
+def test_a_killed_receive_hides_nothing(harness: Harness) -> None:
+    """A receive that did not end has no effect: its messages are visible at once."""
+    harness.queue.send(bodies(BATCH))
+    with Consumer("stops_inside", harness.address) as consumer:
+        assert consumer.hear() == {"step": "ready"}
+        consumer.kill()
+    messages = harness.queue.receive(10 * BATCH)
+    assert [message.receive_count for message in messages] == [1] * BATCH
