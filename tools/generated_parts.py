@@ -25,6 +25,7 @@ from tallgrass.ledger.vocabulary import (
     Status,
 )
 from tallgrass.settings import SETTINGS, TABLES, Setting
+from tallgrass.telemetry.names import EVENTS, METRICS, SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,7 +58,8 @@ def digest() -> str:
         "attempt_edges": sorted([source or "", target] for source, target in ATTEMPT_EDGES),
         "migrations": {
             path.relative_to(MIGRATIONS).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted(MIGRATIONS.glob("*/*.sql"))
+            for dialect in ("postgres", "sqlite")  # the ledger's; the queue has its own file
+            for path in sorted((MIGRATIONS / dialect).glob("*.sql"))
         },
     }
     text = json.dumps(described, sort_keys=True, separators=(",", ":"))
@@ -158,6 +160,37 @@ def _codes(scope: CodeScope) -> str:
     )
 
 
+def _metrics() -> str:
+    return _table(
+        ("metric", "type", "labels", "unit", "meaning"),
+        (
+            (f"`{m.name}`", m.kind, _names(m.all_labels), f"`{m.unit}`", m.meaning)
+            for m in METRICS.values()
+        ),
+    )
+
+
+def _spans() -> str:
+    return _table(
+        ("span", "below", "attributes", "meaning"),
+        (
+            (f"`{s.name}`", f"`{s.parent}`" if s.parent else "", _names(s.attributes), s.meaning)
+            for s in SPANS.values()
+        ),
+    )
+
+
+def _log_events() -> str:
+    return _table(
+        ("event", "level", "fields", "meaning"),
+        ((f"`{e.name}`", e.level, _names(e.fields), e.meaning) for e in EVENTS.values()),
+    )
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
 def _commands() -> str:
     """Return the help of every command, in reading order, as a terminal of 100 columns shows it."""
     return "\n".join(
@@ -214,5 +247,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "setting-tables": _setting_tables,
     "unit-codes": functools.partial(_codes, CodeScope.UNIT),
     "commands": _commands,
+    "metrics": _metrics,
+    "spans": _spans,
+    "log-events": _log_events,
     "command-codes": functools.partial(_codes, CodeScope.COMMAND),
 }

@@ -22,7 +22,9 @@ from tallgrass.ledger.unit import EventMetadata, IngestUnit, ObjectReference
 from tallgrass.ledger.vocabulary import Intent, Status
 from tallgrass.operators.context import ChainContext
 
-GLM_KEY = "GLM-L2-LCFA/2025/097/13/OR_GLM-L2-LCFA_G19_s20250971300200_e20250971300400_c20250971300420.nc"
+GLM_KEY = (
+    "GLM-L2-LCFA/2025/097/13/OR_GLM-L2-LCFA_G19_s20250971300200_e20250971300400_c20250971300420.nc"
+)
 NEXRAD_KEY = "2025/01/01/KDMX/KDMX20250101_225441_V06"
 HRRR_KEY = "hrrr.20240510/conus/hrrr.t12z.wrfsfcf02.grib2"
 

@@ -1,18 +1,17 @@
 """A consumer in a process of its own: `python -m tests.queues.consumer ROLE ADDRESS`.
 
-It says `ready`, waits for a line of input, and then plays its role.
+It says `ready` and waits for a line of input where the test wants to act. Its clock stands still.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallgrass.clock import system_clock
-from tests.queues.harness import open_embedded
 from tallgrass.storage.queue_store import QueueStore
+from tests.queues.harness import open_embedded
+from tests.support.backends import ManualClock
 from tests.support.process_roles import PausingDatabase, announce
 
 if TYPE_CHECKING:
@@ -51,6 +50,6 @@ def stops_after(queue: Queue, _: Any) -> None:
 
 
 if __name__ == "__main__":
-    role, address, settings = sys.argv[1:]
+    name, address = sys.argv[1:]
     roles: dict[str, Any] = {role.__name__: role for role in (takes_all, stops_inside, stops_after)}
-    roles[role](*open_embedded(Path(address), system_clock, **json.loads(settings)))
+    roles[name](*open_embedded(Path(address), ManualClock()))

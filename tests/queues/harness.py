@@ -88,11 +88,11 @@ class EmbeddedHarness:
         """Ask the file itself."""
         return [body for (body,) in self.sql("SELECT body FROM dead_letters ORDER BY position")]
 
-    def sql(self, statement: str) -> list[tuple[Any, ...]]:
+    def sql(self, statement: str, *params: object) -> list[tuple[Any, ...]]:
         """Run raw SQL on the file."""
         connection = sqlite3.connect(self.path)
         try:
-            return connection.execute(statement).fetchall()
+            return connection.execute(statement, params).fetchall()
         finally:
             connection.close()
 

@@ -139,7 +139,6 @@ def test_label_values_must_fit_the_metric() -> None:
 
 def test_where_nobody_listens_nothing_is_gathered() -> None:
     """The default does no work for a unit: the batch is not even looked at."""
-
     looked_at: list[str] = []
 
     def batch() -> Iterator[tuple[str, ...]]:

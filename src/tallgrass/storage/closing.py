@@ -37,6 +37,8 @@ class _Close:
     claim: Claim
     outcome: Outcome
     verdict: Verdict
+    #: At its limit, or rejected for good: the ledger will not run it again by itself.
+    given_up: bool
     error_message: str | None
     delay_s: float
     #: What the four operators said, as it is stored.
@@ -54,6 +56,8 @@ class Closing:
         *,
         commit_id: str,
     ) -> None:
+        if len({claim.wal_id for claim, _ in outcomes}) != len(outcomes):
+            raise InvalidInput("a claim stands twice in the batch; report on it once")
         self._commit_id = commit_id
         self._rules = rules
         self._closes = sorted(
@@ -100,6 +104,9 @@ class Closing:
             )
         used = attempts_used(claim.attempt_no, claim.budget_from)
         verdict = judge(outcome, claim.unit.dataset, used, self._rules)
+        given_up = verdict is Verdict.QUARANTINED
+        if given_up and claim.claimed_from is Status.SUCCEEDED:
+            verdict = Verdict.FAILED  # a re-run never moves its unit
         delay_s = 0.0
         if verdict is not Verdict.SUCCEEDED and outcome.error_code != "handed_back":
             delay_s = self._rules.backoff.delay_s(used, random)
@@ -110,7 +117,7 @@ class Closing:
             outcome.stac_status.value,
             outcome.provenance_status.value,
         )
-        return _Close(claim, outcome, verdict, message, delay_s, statuses)
+        return _Close(claim, outcome, verdict, given_up, message, delay_s, statuses)
 
     def _write_records(
         self, tx: Transaction, worker: WorkerLease, closes: Sequence[_Close], now: datetime
@@ -126,7 +133,9 @@ class Closing:
                 records.append(_success_row(close))
                 continue
             if close.claim.claimed_from is Status.SUCCEEDED:
-                reruns.append(self._failed_rerun_row(close, now))
+                reruns.append(_failed_rerun_row(close, now))
+                if close.given_up:
+                    audit.append(_given_up_entry(close, worker, "give_up_rerun"))
                 continue
             records.append(_failure_row(close, now))
             if close.verdict is Verdict.RETRY:
@@ -138,7 +147,7 @@ class Closing:
                     (close.claim.wal_id, close.claim.version + 1, "failed", "attempts_exhausted")
                 )
                 transitions.append(_transition_row(close, worker, "quarantine", Status.QUARANTINED))
-                audit.append(_quarantine_entry(close, worker))
+                audit.append(_given_up_entry(close, worker, "quarantine"))
         for name, rows in (
             ("close_records", records),
             ("fail_reruns", reruns),
@@ -148,21 +157,6 @@ class Closing:
         ):
             write_all(tx, name, rows, now=now)
         write_audit(tx, now, audit)
-
-    def _failed_rerun_row(self, close: _Close, now: datetime) -> tuple[object, ...]:
-        """A failed re-run is due again until its limit, or until a code that is not retried."""
-        due_at = None
-        if close.verdict is not Verdict.QUARANTINED and is_retried(close.outcome.error_code or ""):
-            due_at = _after(now, close.delay_s)
-        return (
-            close.claim.wal_id,
-            close.claim.version,
-            close.outcome.error_code,
-            close.error_message,
-            due_at,
-            due_at,
-            0,
-        )
 
 
 def _attempt_row(close: _Close) -> tuple[object, ...]:
@@ -228,6 +222,22 @@ def _failure_row(close: _Close, now: datetime) -> tuple[object, ...]:
     )
 
 
+def _failed_rerun_row(close: _Close, now: datetime) -> tuple[object, ...]:
+    """A failed re-run is due again until its limit, or until a code that is not retried."""
+    due_at = None
+    if not close.given_up and is_retried(close.outcome.error_code or ""):
+        due_at = _after(now, close.delay_s)
+    return (
+        close.claim.wal_id,
+        close.claim.version,
+        close.outcome.error_code,
+        close.error_message,
+        due_at,
+        due_at,
+        0,
+    )
+
+
 def _reset_row(close: _Close, now: datetime) -> tuple[object, ...]:
     claim = close.claim
     due_at = _after(now, close.delay_s)
@@ -255,10 +265,10 @@ def _hold_reason(close: _Close) -> str:
     return "governance_hard_fail" if hard else "attempts_exhausted"
 
 
-def _quarantine_entry(close: _Close, worker: WorkerLease) -> AuditEntry:
+def _given_up_entry(close: _Close, worker: WorkerLease, action: str) -> AuditEntry:
     return AuditEntry(
         actor=worker.worker_id,
-        action="quarantine",
+        action=action,
         subject=close.claim.wal_id,
         reason=_hold_reason(close),
         detail={"attempts": close.claim.attempt_no, "last_error_code": close.outcome.error_code},

@@ -309,6 +309,9 @@ EXECUTE FUNCTION tallgrass_refuse('illegal_transition: an open attempt becomes a
 CREATE TRIGGER wal_attempts_kept BEFORE DELETE ON wal_attempts FOR EACH ROW
 EXECUTE FUNCTION tallgrass_refuse('illegal_transition: an attempt is never deleted');
 
+CREATE TRIGGER workers_kept BEFORE DELETE ON workers FOR EACH ROW
+EXECUTE FUNCTION tallgrass_refuse('worker_fenced: a worker is never forgotten');
+
 CREATE TRIGGER workers_fenced BEFORE UPDATE ON workers FOR EACH ROW
 WHEN ((OLD.fenced_at IS NOT NULL AND NEW.fenced_at IS DISTINCT FROM OLD.fenced_at)
   OR (OLD.stopped_at IS NOT NULL AND NEW.stopped_at IS DISTINCT FROM OLD.stopped_at)

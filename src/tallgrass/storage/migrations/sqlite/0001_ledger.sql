@@ -309,6 +309,11 @@ END;
 CREATE TRIGGER wal_attempts_kept BEFORE DELETE ON wal_attempts
 BEGIN SELECT RAISE(ABORT, 'illegal_transition: an attempt is never deleted'); END;
 
+CREATE TRIGGER workers_not_replaced BEFORE INSERT ON workers WHEN EXISTS (SELECT 1 FROM workers WHERE incarnation = NEW.incarnation)
+BEGIN SELECT RAISE(ABORT, 'worker_fenced: a worker is never replaced'); END;
+CREATE TRIGGER workers_not_deleted BEFORE DELETE ON workers
+BEGIN SELECT RAISE(ABORT, 'worker_fenced: a worker is never forgotten'); END;
+
 CREATE TRIGGER workers_fenced BEFORE UPDATE ON workers
 WHEN (OLD.fenced_at IS NOT NULL AND NEW.fenced_at IS NOT OLD.fenced_at)
   OR (OLD.stopped_at IS NOT NULL AND NEW.stopped_at IS NOT OLD.stopped_at)

@@ -1,0 +1,108 @@
+"""All datasets together: which one an object belongs to."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import combinations
+from typing import Any
+
+from tallgrass.canonical_json import canonical_bytes, sha256_hex
+from tallgrass.datasets.definition import Dataset
+from tallgrass.datasets.key_grammar import NOT_INGESTABLE, IgnoredKey, KeyMatch, read_key
+from tallgrass.datasets.loader import load_dataset
+from tallgrass.errors import ConfigError
+
+__all__ = ["Catalogue", "IgnoredKey", "KeyMatch", "default_catalogue"]
+
+#: Fields of a dataset that change no output: addresses, and what only plans the work.
+_SHAPES_NO_OUTPUT = frozenset({"topics", "cadence_s", "priority"})
+
+
+class Catalogue:
+    """The datasets that are ingested. Built once; the same whatever order they are given in."""
+
+    def __init__(self, datasets: Iterable[Dataset]) -> None:
+        self.datasets: tuple[Dataset, ...] = tuple(sorted(datasets, key=lambda one: one.id))
+        self._by_id = {dataset.id: dataset for dataset in self.datasets}
+        if len(self._by_id) != len(self.datasets):
+            ids = [dataset.id for dataset in self.datasets]
+            raise ConfigError(f"two datasets have the id {_repeated(ids)!r}; rename one")
+        self._by_bucket: dict[tuple[str, str], tuple[Dataset, ...]] = {}
+        for dataset in self.datasets:
+            for bucket in dataset.buckets:
+                place = (dataset.provider, bucket)
+                self._by_bucket[place] = (*self._by_bucket.get(place, ()), dataset)
+        for (_, bucket), sharers in self._by_bucket.items():
+            _require_disjoint(bucket, sharers)
+
+    def dataset(self, dataset_id: str) -> Dataset | None:
+        """Return a dataset by its id."""
+        return self._by_id.get(dataset_id)
+
+    def route(self, provider: str, bucket: str, key: str) -> KeyMatch | IgnoredKey | None:
+        """Return what an object is; None where no dataset claims its bucket.
+
+        A key that a grammar takes but whose time is impossible is refused.
+        """
+        sharers = self._by_bucket.get((provider, bucket))
+        if sharers is None:
+            return None
+        # At most one has a prefix of the key: `__init__` made sure of it.
+        for dataset in sharers:
+            if key.startswith(dataset.key.prefixes):
+                return read_key(dataset, key)
+        return IgnoredKey(reason=NOT_INGESTABLE, dataset=None)
+
+    def fingerprint(self) -> str:
+        """Return a hash of all that can change an output, for `config_version`."""
+        described = {
+            dataset.id: _described(dataset, _SHAPES_NO_OUTPUT) for dataset in self.datasets
+        }
+        return sha256_hex(canonical_bytes(described))
+
+
+@cache
+def default_catalogue() -> Catalogue:
+    """Return the datasets that come with the package."""
+    folder = files("tallgrass.datasets").joinpath("files")
+    return Catalogue(
+        load_dataset(file.read_text(encoding="utf-8"), f"datasets/files/{file.name}")
+        for file in folder.iterdir()
+        if file.name.endswith(".toml")
+    )
+
+
+def _require_disjoint(bucket: str, sharers: Iterable[Dataset]) -> None:
+    """Refuse two datasets of one bucket that could both claim a key."""
+    for one, other in combinations(sharers, 2):
+        for left in one.key.prefixes:
+            for right in other.key.prefixes:
+                if left.startswith(right) or right.startswith(left):
+                    raise ConfigError(
+                        f"the datasets {one.id!r} and {other.id!r} share the bucket {bucket!r} "
+                        f"and could claim the same keys: key.prefixes {left!r} and {right!r} "
+                        "overlap; give each dataset prefixes that no other has"
+                    )
+
+
+def _repeated(names: list[str]) -> str:
+    return next(name for name in names if names.count(name) > 1)
+
+
+def _described(value: Any, leave_out: frozenset[str] = frozenset()) -> Any:
+    """Return a definition as a JSON value that does not depend on any order without meaning."""
+    if isinstance(value, Dataset):
+        names = [field.name for field in fields(value) if field.name not in leave_out]
+        described = {name: _described(getattr(value, name)) for name in names}
+        return {**described, "buckets": sorted(value.buckets)}
+    if is_dataclass(value):
+        return {field.name: _described(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, re.Pattern):
+        return value.pattern
+    if isinstance(value, Mapping):
+        return {str(name): _described(one) for name, one in value.items()}
+    if isinstance(value, tuple | list):
+        return [_described(one) for one in value]
+    return value

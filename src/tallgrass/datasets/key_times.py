@@ -1,0 +1,108 @@
+"""The forms in which keys write times, read exactly: no guess, no time zone but UTC.
+
+A form reads digits alone. A time that its key writes with separators is captured in several groups
+of the grammar, which are joined before they are read.
+"""
+
+from calendar import isleap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from tallgrass.datasets.definition import TimeRule
+from tallgrass.errors import InvalidInput
+
+#: Where a unit starts whose key holds no time; its metadata are suspect.
+UNKNOWN_START = datetime(1970, 1, 1, tzinfo=UTC)
+
+_TENTH_US = 100_000
+_ONE_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeForm:
+    """One way to write a time: what its digits mean, and how they are read."""
+
+    #: One character a digit: ``YYYYDDDHHMMSSt`` (DDD: day of the year, t: tenths of a second).
+    layout: str
+    read: Callable[[str], datetime]
+
+
+def _calendar(text: str) -> datetime:
+    """Read year, month, day, hour, minute, second, tenth; what is left out has its first value."""
+    return datetime(
+        int(text[:4]),
+        int(text[4:6] or 1),
+        int(text[6:8] or 1),
+        int(text[8:10] or 0),
+        int(text[10:12] or 0),
+        int(text[12:14] or 0),
+        int(text[14:15] or 0) * _TENTH_US,
+        UTC,
+    )
+
+
+def _day_of_year(text: str) -> datetime:
+    """Read a time whose day is counted from the first of January, which is day 1."""
+    year, day = int(text[:4]), int(text[4:7])
+    if not 1 <= day <= (366 if isleap(year) else 365):
+        raise ValueError(f"the year {year} has no day {day}")
+    first_day = datetime(
+        year,
+        1,
+        1,
+        int(text[7:9]),
+        int(text[9:11]),
+        int(text[11:13]),
+        int(text[13]) * _TENTH_US,
+        UTC,
+    )
+    return first_day + timedelta(days=day - 1)
+
+
+#: Name → form. A dataset file names one of these.
+FORMS: Mapping[str, TimeForm] = {
+    "goes": TimeForm(layout="YYYYDDDHHMMSSt", read=_day_of_year),
+    "date-time-tenths": TimeForm(layout="YYYYMMDDHHMMSSt", read=_calendar),
+    "date-time": TimeForm(layout="YYYYMMDDHHMMSS", read=_calendar),
+    "date-minute": TimeForm(layout="YYYYMMDDHHMM", read=_calendar),
+    "date-hour": TimeForm(layout="YYYYMMDDHH", read=_calendar),
+    "date": TimeForm(layout="YYYYMMDD", read=_calendar),
+    "month": TimeForm(layout="YYYYMM", read=_calendar),
+    "year": TimeForm(layout="YYYY", read=_calendar),
+    # For keys without a time. Takes no group.
+    "unknown": TimeForm(layout="", read=lambda _: UNKNOWN_START),
+}
+
+
+def read_time(form: str, text: str) -> datetime:
+    """Return the instant that the digits stand for; what is no time at all is refused."""
+    known = FORMS[form]
+    if len(text) != len(known.layout) or (text and not (text.isdigit() and text.isascii())):
+        raise InvalidInput(
+            f"{text!r} is not a time of the form {known.layout}", code="invalid_time_range"
+        )
+    try:
+        return known.read(text)
+    except ValueError as exc:
+        raise InvalidInput(
+            f"there is no time {text!r} ({known.layout}): {exc}", code="invalid_time_range"
+        ) from exc
+
+
+def time_of(rule: TimeRule, groups: Mapping[str, str | None]) -> datetime:
+    """Apply a rule to the groups of a key; a group that took no part in the match is empty."""
+    if len(rule.groups) == 1:
+        text = groups[rule.groups[0]] or ""
+    else:
+        text = "".join([groups[name] or "" for name in rule.groups])
+    instant = read_time(rule.form, text)
+    if rule.plus_hours is None:
+        return instant
+    hours = groups[rule.plus_hours] or "0"
+    try:
+        return instant + int(hours) * _ONE_HOUR
+    except (ValueError, OverflowError) as exc:
+        raise InvalidInput(
+            f"{hours!r} hours after {instant.isoformat()} is no time", code="invalid_time_range"
+        ) from exc

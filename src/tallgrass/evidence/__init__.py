@@ -1,0 +1,1 @@
+"""What an object's head and tail tell: object stores and format readers."""

@@ -1,0 +1,109 @@
+"""Readers of evidence: one that reads objects, one that believes the event."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from tallgrass.datasets.definition import FileFormat
+from tallgrass.evidence.formats import read_header
+from tallgrass.evidence.object_store import Objects
+from tallgrass.evidence.reading import Evidence, ReadFailure
+from tallgrass.ledger.unit import IngestUnit
+
+#: Answers the format of a dataset's objects, or None where none is known.
+FormatOf = Callable[[str], FileFormat | None]
+
+#: An etag is 32 digits, with a suffix for parts; one beyond this is none.
+ETAG_CHARACTERS_MAX = 1024
+
+
+class ObjectEvidenceReader:
+    """Reads head and tail of each object, several at a time.
+
+    With one thread it reads in the caller's, in order. A process that was forked after the first
+    read must not use it: obstore's own threads are not there. Start workers by `spawn`.
+    """
+
+    def __init__(self, objects: Objects, format_of: FormatOf, *, threads: int = 8) -> None:
+        self._objects = objects
+        self._format_of = format_of
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None
+
+    def read(self, units: Sequence[IngestUnit]) -> Sequence[Evidence | ReadFailure]:
+        """Return one answer for each unit, in the order given."""
+        answers: list[Evidence | ReadFailure | None] = [None] * len(units)
+        waiting = deque(enumerate(units))
+        threads = min(self._threads, len(units))
+        if threads <= 1:
+            self._work(waiting, answers)
+        else:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="evidence")
+            # One task a thread, not one an object: a future costs as much as half a read.
+            tasks = [self._pool.submit(self._work, waiting, answers) for _ in range(threads)]
+            for task in tasks:
+                task.result()
+        return [answer if answer is not None else _LOST for answer in answers]
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def _work(
+        self,
+        waiting: deque[tuple[int, IngestUnit]],
+        answers: list[Evidence | ReadFailure | None],
+    ) -> None:
+        while True:
+            try:
+                number, unit = waiting.popleft()
+            except IndexError:
+                return
+            answers[number] = self._read_one(unit)
+
+    def _read_one(self, unit: IngestUnit) -> Evidence | ReadFailure:
+        try:
+            read = self._objects.read(unit.object_uri)
+            if isinstance(read, ReadFailure):
+                return read
+            file_format = self._format_of(unit.dataset)
+            header, issues = (
+                ({}, ())
+                if file_format is None
+                else read_header(file_format, read.head, read.tail, read.size)
+            )
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as exc:  # noqa: BLE001 - a panic of native code is no Exception
+            return ReadFailure(
+                code="operator_error",
+                message=f"reading {unit.object_uri} raised {type(exc).__name__}: {str(exc)[:200]}",
+            )
+        return Evidence(
+            etag=read.etag, size=read.size, source="object", header=header, issues=issues
+        )
+
+
+#: Stands for an answer that no thread gave, which only the end of the process can bring about.
+_LOST = ReadFailure(code="operator_error", message="the reader was stopped")
+
+
+class EventEvidenceReader:
+    """Reads nothing: etag and size are those that the event announced."""
+
+    def read(self, units: Sequence[IngestUnit]) -> Sequence[Evidence | ReadFailure]:
+        """Return one answer for each unit, in the order given."""
+        return [_announced(unit) for unit in units]
+
+
+def _announced(unit: IngestUnit) -> Evidence | ReadFailure:
+    etag = unit.object_ref.etag
+    if etag is not None and len(etag) > ETAG_CHARACTERS_MAX:
+        return ReadFailure(
+            code="etag_mismatch",
+            message=f"the announced etag of {unit.object_uri} has {len(etag)} characters",
+        )
+    return Evidence(etag=etag, size=unit.object_ref.size, source="event", header={})

@@ -1,0 +1,32 @@
+"""What a queue message turns out to say."""
+
+from dataclasses import dataclass
+
+from tallgrass.ledger.unit import IngestUnit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ignored:
+    """A record of a message that is no unit: acknowledged, and counted by its reason."""
+
+    #: `deletion`, `test_event`, `sidecar`, `metadata_only`, `not_ingestable` …
+    reason: str
+    object_uri: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poison:
+    """Why nothing, or not everything, of a message could be understood."""
+
+    #: A code of the registry: `unroutable`, `missing_required_field`, `invalid_input` …
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedMessage:
+    """0…n units; what was ignored; and, if part of it could not be understood, why."""
+
+    units: tuple[IngestUnit, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+    poison: Poison | None = None

@@ -1,0 +1,1 @@
+"""The chain of operators, one file each (pure): they return outcomes and effects, never write."""

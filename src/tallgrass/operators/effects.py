@@ -1,0 +1,68 @@
+"""What a unit's success would write: staged by the operators, written by the commit."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tallgrass.ledger.outcome import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedItem:
+    """The item that a unit already owns; the claim returns it, so that comparing needs no read."""
+
+    collection_id: str
+    item_id: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemEffect:
+    """An item to write, as the bytes that are stored."""
+
+    collection_id: str
+    item_id: str
+    body: bytes
+    sha256: str
+    bbox: tuple[float, float, float, float]
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenanceEffect:
+    """A PROV-O document: its pure body, and the part that differs from run to run."""
+
+    activity_id: str
+    body: bytes
+    sha256: str
+    run: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventEffect:
+    """An outgoing event; the commit makes one outbox row of it for each target."""
+
+    event_name: str
+    dataset_id: str
+    version: str
+    idempotency_key: str
+    payload: bytes
+    care_label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """All that a unit's success writes beside the ledger."""
+
+    #: None where the stored item is the same already.
+    item: ItemEffect | None = None
+    provenance: ProvenanceEffect | None = None
+    events: tuple[EventEffect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainResult:
+    """The report of one attempt, and what it stages. A failure stages nothing."""
+
+    outcome: Outcome
+    effects: Effects = Effects()

@@ -1,0 +1,1 @@
+"""PROV-O documents and OpenLineage events as pure bytes."""

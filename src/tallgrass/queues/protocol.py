@@ -1,0 +1,60 @@
+"""The queue protocol: SQS's semantics in five verbs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+#: SQS's limits; every queue keeps them, so that what works on one works on all.
+VISIBILITY_S_MAX = 43_200.0
+BODY_BYTES_MAX = 1_048_576
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueMessage:
+    """One delivery of a message. A later delivery has another receipt."""
+
+    message_id: str
+    receipt: str
+    body: bytes
+    #: How often it was delivered, this time included.
+    receive_count: int
+    sent_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStatus:
+    """How much waits, and where."""
+
+    visible: int
+    in_flight: int
+    dead: int
+    oldest_sent_at: datetime | None
+
+
+class Queue(Protocol):
+    """At-least-once delivery: what is not deleted before its visibility ends comes again.
+
+    A message that was received `max_receive_count` times without being deleted goes to the
+    dead-letter queue instead of being delivered once more.
+    """
+
+    name: str
+
+    def receive(self, limit: int) -> Sequence[QueueMessage]:
+        """Take up to `limit` visible messages; they are hidden for the visibility timeout."""
+
+    def delete(self, receipts: Sequence[str]) -> Sequence[str]:
+        """Remove deliveries for good; return the receipts that were no longer valid."""
+
+    def change_visibility(self, changes: Sequence[tuple[str, float]]) -> Sequence[str]:
+        """Let deliveries become visible again after so many seconds from now (0 = at once).
+
+        Return the receipts that were no longer valid.
+        """
+
+    def send(self, bodies: Sequence[bytes]) -> None:
+        """Put messages into the queue."""
+
+    def status(self) -> QueueStatus:
+        """Count what is there."""

@@ -1,0 +1,1 @@
+"""STAC items as pure bytes: geometry, properties, assets, comparison."""

@@ -1,0 +1,317 @@
+"""Every name that Tallgrass emits: metrics, spans and log events, declared once.
+
+Names and labels are the specifications' own where they have them. A label never holds the id of an
+object or of a unit: those are many, and metrics are kept for each combination of labels.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol, TypeVar
+
+
+class MetricKind(StrEnum):
+    """How the values of a metric add up."""
+
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A number over time."""
+
+    name: str
+    kind: MetricKind
+    #: What a call gives. `env` is not among them: the recorder adds it where `has_env` says so.
+    labels: tuple[str, ...]
+    has_env: bool = False
+    #: As UCUM writes it: `1` for plain counts, `s` for seconds, `By` for bytes.
+    unit: str
+    meaning: str
+
+    @property
+    def all_labels(self) -> tuple[str, ...]:
+        """The labels as they are exported."""
+        return (*self.labels, "env") if self.has_env else self.labels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A stretch of time."""
+
+    name: str
+    parent: str | None
+    attributes: tuple[str, ...]
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEvent:
+    """Something worth a line of the log."""
+
+    name: str
+    #: `info`, `warning` or `error`.
+    level: str
+    fields: tuple[str, ...]
+    meaning: str
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_Entry = TypeVar("_Entry", bound=_Named)
+
+
+def _table(entries: Iterable[_Entry]) -> dict[str, _Entry]:
+    table: dict[str, _Entry] = {}
+    for entry in entries:
+        if entry.name in table:
+            raise ValueError(f"{entry.name} is declared twice")
+        table[entry.name] = entry
+    return table
+
+
+# --- metrics --------------------------------------------------------------------------------------
+
+MESSAGES_RECEIVED: Final = "nodd_sns.messages_received_total"
+MESSAGES_DELETED: Final = "nodd_sns.messages_deleted_total"
+MESSAGES_KEPT: Final = "nodd_sns.messages_kept_total"
+MESSAGES_STALE: Final = "nodd_sns.messages_stale_total"
+MESSAGES_PARSED: Final = "nodd_sns.messages_parsed_total"
+PARSE_FAILURES: Final = "nodd_sns.parse_failures_total"
+RECORDS_IGNORED: Final = "nodd_sns.records_ignored_total"
+RECEIPTS: Final = "nodd_sns.receipts_total"
+WAL_RECORDS: Final = "nodd_sns.wal_records_total"
+WAL_ATTEMPTS: Final = "nodd_sns.wal_attempts_histogram"
+CLAIMS_LOST: Final = "nodd_sns.claims_lost_total"
+VALIDATION_ERRORS: Final = "nodd_sns.validation_errors_total"
+INTEGRITY_CHECKS: Final = "nodd_sns.integrity_checks_total"
+INTEGRITY_FAILURES: Final = "nodd_sns.integrity_failures_total"
+METADATA_EXTRACTS: Final = "nodd_sns.metadata_extract_total"
+METADATA_FAILURES: Final = "nodd_sns.metadata_extract_failures_total"
+STAC_WRITES: Final = "nodd_sns.stac_writes_total"
+PROVENANCE_EMITS: Final = "nodd_sns.provenance_emits_total"
+BYTES_INGESTED: Final = "nodd_sns.bytes_ingested_total"
+INGEST_LATENCY: Final = "nodd_sns.ingest_latency_seconds"
+BATCH_UNITS: Final = "nodd_sns.batch_units"
+BATCH_SECONDS: Final = "nodd_sns.batch_seconds"
+
+
+def _counter(
+    name: str, labels: tuple[str, ...], meaning: str, *, unit: str = "1", has_env: bool = False
+) -> Metric:
+    return Metric(
+        name=name,
+        kind=MetricKind.COUNTER,
+        labels=labels,
+        has_env=has_env,
+        unit=unit,
+        meaning=meaning,
+    )
+
+
+def _histogram(
+    name: str, labels: tuple[str, ...], meaning: str, *, unit: str = "1", has_env: bool = False
+) -> Metric:
+    return Metric(
+        name=name,
+        kind=MetricKind.HISTOGRAM,
+        labels=labels,
+        has_env=has_env,
+        unit=unit,
+        meaning=meaning,
+    )
+
+
+METRICS: Final = _table(
+    (
+        _counter(MESSAGES_RECEIVED, ("queue",), "deliveries taken from the queue"),
+        _counter(MESSAGES_DELETED, ("queue",), "messages that left the queue as done"),
+        _counter(MESSAGES_KEPT, ("queue",), "deliveries left in the queue, to be seen again"),
+        _counter(
+            MESSAGES_STALE,
+            ("queue",),
+            "deliveries whose receipt had expired when they were acknowledged",
+        ),
+        _counter(
+            MESSAGES_PARSED,
+            ("dataset", "status"),
+            "units that message-parse made of messages",
+        ),
+        _counter(
+            PARSE_FAILURES,
+            ("reason",),
+            "messages put into the poison store, by the code that says why",
+        ),
+        _counter(
+            RECORDS_IGNORED,
+            ("reason",),
+            "records of messages that are no units: deletions, test events, sidecars",
+        ),
+        _counter(
+            RECEIPTS,
+            ("dataset", "action"),
+            "announced units by what the ledger decided; `duplicate` is one already done",
+        ),
+        _counter(WAL_RECORDS, ("dataset", "status"), "units that entered a status, as committed"),
+        _histogram(WAL_ATTEMPTS, ("dataset",), "attempt number of each claim that was won"),
+        _counter(
+            CLAIMS_LOST,
+            ("dataset",),
+            "claims whose lease had ended before their outcome could be committed",
+        ),
+        _counter(
+            VALIDATION_ERRORS,
+            ("dataset", "error_type"),
+            "attempts that failed, by their error code",
+            has_env=True,
+        ),
+        _counter(INTEGRITY_CHECKS, ("dataset", "status"), "results of integrity-check"),
+        _counter(INTEGRITY_FAILURES, ("dataset", "issue"), "issues that integrity-check found"),
+        _counter(METADATA_EXTRACTS, ("dataset", "status"), "results of metadata-extract"),
+        _counter(METADATA_FAILURES, ("dataset", "issue"), "issues that metadata-extract found"),
+        _counter(
+            STAC_WRITES,
+            ("dataset", "outcome"),
+            "results of stac-register: `created`, `updated`, `no_op` or `failed`",
+        ),
+        _counter(PROVENANCE_EMITS, ("dataset", "status"), "results of provenance-emit"),
+        _counter(
+            BYTES_INGESTED,
+            ("dataset",),
+            "size of the objects whose items were committed",
+            unit="By",
+            has_env=True,
+        ),
+        _histogram(
+            INGEST_LATENCY,
+            ("dataset",),
+            "time from the source's announcement to the committed item",
+            unit="s",
+            has_env=True,
+        ),
+        _histogram(
+            BATCH_UNITS, ("source",), "units of a batch, from the `queue` or `due` in the ledger"
+        ),
+        _histogram(
+            BATCH_SECONDS, ("source",), "time from receiving a batch to acknowledging it", unit="s"
+        ),
+    )
+)
+
+# --- spans ----------------------------------------------------------------------------------------
+
+INGEST: Final = "nodd_sns.ingest"
+SQS_RECEIVE: Final = "sqs_receive"
+MESSAGE_PARSE: Final = "message_parse"
+RECORD_AND_CLAIM: Final = "record_and_claim"
+OBJECT_FETCH: Final = "object_fetch"
+OPERATE: Final = "operate"
+COMMIT: Final = "commit"
+ACKNOWLEDGE: Final = "acknowledge"
+
+
+def _phase(name: str, meaning: str) -> Span:
+    return Span(name=name, parent=INGEST, attributes=("nodd.units",), meaning=meaning)
+
+
+SPANS: Final = _table(
+    (
+        Span(
+            name=INGEST,
+            parent=None,
+            attributes=("nodd.queue", "nodd.run_mode", "nodd.messages", "nodd.units"),
+            meaning="one batch, from receiving it to acknowledging it",
+        ),
+        _phase(SQS_RECEIVE, "taking messages from the queue, whichever it is"),
+        _phase(MESSAGE_PARSE, "message-parse over the batch"),
+        _phase(RECORD_AND_CLAIM, "the first transaction: record units and open attempts"),
+        _phase(OBJECT_FETCH, "reading heads and tails of the objects"),
+        _phase(OPERATE, "integrity-check to provenance-emit over the batch"),
+        _phase(COMMIT, "the second transaction: outcomes and their effects"),
+        _phase(ACKNOWLEDGE, "deleting messages, or hiding them for longer"),
+    )
+)
+
+# --- log events -----------------------------------------------------------------------------------
+
+UNIT_FAILED: Final = "unit_failed"
+UNIT_QUARANTINED: Final = "unit_quarantined"
+MESSAGE_POISONED: Final = "message_poisoned"
+RECEIPTS_STALE: Final = "receipts_stale"
+CLAIMS_WERE_LOST: Final = "claims_lost"
+UNITS_RECOVERED: Final = "units_recovered"
+BATCH_SPLIT: Final = "batch_split"
+WORKER_STARTED: Final = "worker_started"
+WORKER_STOPPED: Final = "worker_stopped"
+WORKER_FENCED: Final = "worker_fenced"
+
+_UNIT_FIELDS: Final = ("wal_id", "dataset", "object_uri_hash", "status", "error_code", "message")
+
+EVENTS: Final = _table(
+    (
+        LogEvent(
+            name=UNIT_FAILED,
+            level="warning",
+            fields=_UNIT_FIELDS,
+            meaning="an attempt failed; the unit is tried again or its message dead-lettered",
+        ),
+        LogEvent(
+            name=UNIT_QUARANTINED,
+            level="error",
+            fields=_UNIT_FIELDS,
+            meaning="a unit is held for a person",
+        ),
+        LogEvent(
+            name=MESSAGE_POISONED,
+            level="warning",
+            fields=("queue", "message_id", "error_code", "message"),
+            meaning="a message, or part of it, could not be understood and was stored",
+        ),
+        LogEvent(
+            name=RECEIPTS_STALE,
+            level="warning",
+            fields=("queue", "count"),
+            meaning="the batch took longer than the visibility timeout; its messages come again",
+        ),
+        LogEvent(
+            name=CLAIMS_WERE_LOST,
+            level="warning",
+            fields=("worker_id", "count"),
+            meaning="others had recovered units of this worker; nothing of them was written",
+        ),
+        LogEvent(
+            name=UNITS_RECOVERED,
+            level="warning",
+            fields=("workers", "count"),
+            meaning="workers stopped renewing their leases; their units are due again",
+        ),
+        LogEvent(
+            name=BATCH_SPLIT,
+            level="warning",
+            fields=("error_code", "count", "message"),
+            meaning="the database refused a batch; its halves are tried one after the other",
+        ),
+        LogEvent(
+            name=WORKER_STARTED,
+            level="info",
+            fields=("worker_id", "ingest_run_id", "queue"),
+            meaning="a worker registered its lease",
+        ),
+        LogEvent(
+            name=WORKER_STOPPED,
+            level="info",
+            fields=("worker_id", "ingest_run_id", "handed_back"),
+            meaning="a worker ended in good order",
+        ),
+        LogEvent(
+            name=WORKER_FENCED,
+            level="error",
+            fields=("worker_id", "ingest_run_id"),
+            meaning="a worker lost its lease and ends; it can write nothing more",
+        ),
+    )
+)

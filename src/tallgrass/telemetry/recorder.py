@@ -1,0 +1,202 @@
+"""Where the pipeline reports to: called after the commit it describes, once a batch.
+
+A counter costs about 10 µs in an exporter, a tenth of a unit's budget: so counts are added up over
+a batch and reported once for each combination of labels, and nothing is added up for nobody.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from tallgrass.errors import InvalidInput
+from tallgrass.telemetry.names import EVENTS, METRICS, SPANS, MetricKind
+
+
+class Recorder(Protocol):
+    """Takes metrics, spans and log events by the names in ``names.py``."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anybody listens; where not, nothing need be gathered."""
+
+    def count(self, name: str, value: float, **labels: str) -> None:
+        """Add to a counter."""
+
+    def observe(self, name: str, values: Sequence[float], **labels: str) -> None:
+        """Add the values of a batch to a histogram."""
+
+    def span(
+        self, name: str, started_at: datetime, ended_at: datetime, attributes: Mapping[str, object]
+    ) -> None:
+        """Note a stretch of time that has ended."""
+
+    def event(self, name: str, **fields: object) -> None:
+        """Write a line of the log."""
+
+
+class NoopRecorder:
+    """Nobody listens: the default."""
+
+    enabled = False
+
+    def count(self, name: str, value: float, **labels: str) -> None:
+        """Do nothing."""
+
+    def observe(self, name: str, values: Sequence[float], **labels: str) -> None:
+        """Do nothing."""
+
+    def span(
+        self, name: str, started_at: datetime, ended_at: datetime, attributes: Mapping[str, object]
+    ) -> None:
+        """Do nothing."""
+
+    def event(self, name: str, **fields: object) -> None:
+        """Do nothing."""
+
+
+NOBODY = NoopRecorder()
+
+
+def count_each(recorder: Recorder, name: str, labels: Iterable[tuple[str, ...]]) -> None:
+    """Count one for each tuple of label values, given in the metric's order.
+
+    They are added up first. Where nobody listens, `labels` is not even iterated.
+    """
+    if not recorder.enabled:
+        return
+    names = METRICS[name].labels
+    for values, number in Counter(labels).items():
+        recorder.count(name, number, **dict(zip(names, values, strict=True)))
+
+
+def observe_each(
+    recorder: Recorder, name: str, values: Iterable[tuple[tuple[str, ...], float]]
+) -> None:
+    """Observe values, each with its label values in the metric's order; one report a combination.
+
+    Where nobody listens, `values` is not even iterated.
+    """
+    if not recorder.enabled:
+        return
+    gathered: dict[tuple[str, ...], list[float]] = {}
+    for labels, value in values:
+        gathered.setdefault(labels, []).append(value)
+    names = METRICS[name].labels
+    for labels, observed in gathered.items():
+        recorder.observe(name, observed, **dict(zip(names, labels, strict=True)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedSpan:
+    """A span as it was reported."""
+
+    name: str
+    started_at: datetime
+    ended_at: datetime
+    attributes: Mapping[str, object]
+
+
+@dataclass(slots=True, kw_only=True)
+class MemoryRecorder:
+    """Keeps all that is reported, and refuses what the table of names does not know."""
+
+    env: str = "test"
+    enabled: bool = True
+    _counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = field(default_factory=Counter)
+    _observed: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = field(
+        default_factory=dict
+    )
+    spans: list[RecordedSpan] = field(default_factory=list)
+    events: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
+    #: How often `count` or `observe` was called.
+    reports: int = 0
+
+    def count(self, name: str, value: float, **labels: str) -> None:
+        """Add to a counter."""
+        key = self._series(name, MetricKind.COUNTER, labels)
+        if not value >= 0:
+            raise InvalidInput(f"{name}: a counter cannot grow by {value}")
+        self._counts[key] += value  # type: ignore[assignment]  # Counter also adds floats
+        self.reports += 1
+
+    def observe(self, name: str, values: Sequence[float], **labels: str) -> None:
+        """Add the values of a batch to a histogram."""
+        key = self._series(name, MetricKind.HISTOGRAM, labels)
+        self._observed.setdefault(key, []).extend(values)
+        self.reports += 1
+
+    def span(
+        self, name: str, started_at: datetime, ended_at: datetime, attributes: Mapping[str, object]
+    ) -> None:
+        """Note a stretch of time that has ended."""
+        declared = SPANS.get(name)
+        _require(name, "span", None if declared is None else declared.attributes, attributes)
+        if ended_at < started_at:
+            raise InvalidInput(f"span {name} ends before it starts")
+        self.spans.append(
+            RecordedSpan(
+                name=name,
+                started_at=started_at,
+                ended_at=ended_at,
+                attributes=dict(attributes),
+            )
+        )
+
+    def event(self, name: str, **fields: object) -> None:
+        """Write a line of the log."""
+        declared = EVENTS.get(name)
+        _require(name, "log event", None if declared is None else declared.fields, fields)
+        self.events.append((name, fields))
+
+    def total(self, name: str, **labels: str) -> float:
+        """Return the sum of a counter over all series that have these labels."""
+        wanted = labels.items()
+        return sum(
+            value
+            for (counted, series), value in self._counts.items()
+            if counted == name and wanted <= dict(series).items()
+        )
+
+    def by_labels(self, name: str) -> dict[tuple[str, ...], float]:
+        """Return a counter's values by its label values, in the table's order, `env` last."""
+        return {
+            tuple(value for _, value in series): number
+            for (counted, series), number in self._counts.items()
+            if counted == name
+        }
+
+    def observed(self, name: str, **labels: str) -> list[float]:
+        """Return the values of a histogram over all series that have these labels."""
+        wanted = labels.items()
+        return [
+            value
+            for (seen, series), values in self._observed.items()
+            if seen == name and wanted <= dict(series).items()
+            for value in values
+        ]
+
+    def _series(
+        self, name: str, kind: MetricKind, labels: Mapping[str, str]
+    ) -> tuple[str, tuple[tuple[str, str], ...]]:
+        metric = METRICS.get(name)
+        _require(name, kind.value, None if metric is None else metric.labels, labels)
+        if metric is None or metric.kind is not kind:
+            raise InvalidInput(f"{name} is no {kind.value}")
+        added = {"env": self.env} if metric.has_env else {}
+        values = {**labels, **added}
+        return name, tuple((label, values[label]) for label in metric.all_labels)
+
+
+def _require(
+    name: str, kind: str, declared: tuple[str, ...] | None, given: Mapping[str, object]
+) -> None:
+    """Refuse a name that is not in the table, and labels, attributes or fields that are not its."""
+    if declared is None:
+        raise InvalidInput(f"{name!r} is not a {kind} of the table of names")
+    if set(given) != set(declared):
+        raise InvalidInput(
+            f"{kind} {name} has {', '.join(declared) or 'nothing'}, "
+            f"not {', '.join(sorted(given)) or 'nothing'}"
+        )
