@@ -11,8 +11,21 @@ from typing import BinaryIO
 import tallgrass
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
+from tallgrass.datasets.catalogue import Catalogue, default_catalogue
+from tallgrass.datasets.definition import FileFormat
 from tallgrass.errors import DatabaseUnusable
+from tallgrass.evidence.object_store import LocalObjects
+from tallgrass.evidence.readers import EventEvidenceReader, ObjectEvidenceReader
+from tallgrass.evidence.reading import EvidenceReader
+from tallgrass.governance.switches import SwitchScope
+from tallgrass.heartbeat import Heartbeat
+from tallgrass.ingest_loop import IngestLoop, LoopReport, Until
+from tallgrass.ledger.claim import WorkerLease
+from tallgrass.operators.context import ChainContext
+from tallgrass.queues.embedded import EmbeddedQueue
+from tallgrass.queues.protocol import Queue
 from tallgrass.storage.audit_store import AuditStore
+from tallgrass.storage.catalog_writes import CatalogWrites
 from tallgrass.storage.exchange import Imported, export_lines, import_lines
 from tallgrass.storage.governance_store import PoisonStore, SwitchStore
 from tallgrass.storage.health import Health, inspect
@@ -28,9 +41,12 @@ from tallgrass.storage.ledger_reader import (
 )
 from tallgrass.storage.migrations import SchemaState, migrate, require_current_schema
 from tallgrass.storage.proofs import Counts, count_for_proof
+from tallgrass.storage.queue_store import QueueStore
 from tallgrass.storage.sqlite import SqliteDatabase
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Database
+from tallgrass.telemetry.recorder import NOBODY, Recorder
+from tallgrass.worker import Worker
 
 __all__ = [
     "Annotation",
@@ -39,20 +55,29 @@ __all__ = [
     "HistoryEvent",
     "Imported",
     "LedgerStats",
+    "LoopReport",
     "RecordFilter",
     "SchemaState",
     "Stores",
+    "Until",
     "check_database",
     "count_for_proof",
     "export_ledger",
     "import_ledger",
+    "ingest",
     "migrate_database",
     "open_current_stores",
     "open_database",
+    "open_queue",
+    "open_reader",
     "open_stores",
+    "open_worker",
 ]
 
 _SQLITE = "sqlite:///"
+
+#: Names this pipeline in events.
+PIPELINE_ID = "kfm-nodd-ingest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +139,7 @@ def open_stores(
         ledger=Ledger(
             runner,
             leases,
+            CatalogWrites(pipeline_id=PIPELINE_ID, ids=ids),
             config.rules,
             ids=ids,
             random=draw,
@@ -127,6 +153,115 @@ def open_stores(
         switches=SwitchStore(runner),
         poison=PoisonStore(runner),
     )
+
+
+def open_queue(
+    config: Config, *, clock: Clock = system_clock, ids: Callable[[], uuid.UUID] = uuid.uuid4
+) -> EmbeddedQueue:
+    """Return the configured queue, made if it is not there."""
+    database = SqliteDatabase(
+        Path(config.text("queue.url").removeprefix(_SQLITE)),
+        clock=clock,
+        lock_timeout_s=config.number("database.lock_timeout_s"),
+        schema="sqlite_queue",
+    )
+    migrate(database)
+    return EmbeddedQueue(
+        config.text("queue.name"),
+        QueueStore(database),
+        ids=ids,
+        visibility_s=config.number("queue.visibility_s"),
+        max_receive_count=config.integer("queue.max_receive_count"),
+    )
+
+
+def open_reader(config: Config, catalogue: Catalogue) -> EvidenceReader:
+    """Return what reads objects: a folder, or nothing but the event."""
+    url = config.text("objects.url")
+    if url == "event":
+        return EventEvidenceReader()
+
+    def format_of(dataset_id: str) -> FileFormat | None:
+        dataset = catalogue.dataset(dataset_id)
+        return None if dataset is None else dataset.format
+
+    return ObjectEvidenceReader(LocalObjects(Path(url.removeprefix("file:"))), format_of)
+
+
+def open_worker(
+    config: Config,
+    stores: Stores,
+    lease: WorkerLease,
+    *,
+    queue: Queue | None,
+    reader: EvidenceReader | None = None,
+    catalogue: Catalogue | None = None,
+    recorder: Recorder = NOBODY,
+    clock: Clock = system_clock,
+) -> Worker:
+    """Wire a worker that holds a lease."""
+    catalogue = catalogue or default_catalogue()
+    now = clock()
+    return Worker(
+        lease=lease,
+        ledger=stores.ledger,
+        queue=queue,
+        poison=stores.poison,
+        reader=reader or open_reader(config, catalogue),
+        catalogue=catalogue,
+        context=ChainContext(
+            code_version=tallgrass.__version__,
+            config_version=config.config_version,
+            worker_id=lease.worker_id,
+            ingest_run_id=lease.ingest_run_id,
+            started_at=now,
+            ended_at=now,
+            rules=config.rules,
+        ),
+        recorder=recorder,
+        clock=clock,
+        batch_size=config.integer("worker.batch"),
+        providers=config.rules.providers,
+    )
+
+
+def ingest(
+    config: Config, *, until: Until, stop: Callable[[], bool], recorder: Recorder = NOBODY
+) -> LoopReport:
+    """Run one worker process: lease, heartbeat, rounds, and a hand-back at the end."""
+    stores = open_current_stores(config)
+    beating = open_stores(config)
+    queue = open_queue(config)
+    lease = stores.leases.register(
+        config.text("worker.id"),
+        ingest_run_id=str(uuid.uuid4()),
+        lease_s=config.number("worker.lease_s"),
+    )
+    heartbeat = Heartbeat(
+        lambda: beating.leases.renew(lease),
+        interval_s=lease.lease_s / 3,
+        deadline_s=config.number("worker.job_deadline_s"),
+    )
+    loop = IngestLoop(
+        open_worker(config, stores, lease, queue=queue, recorder=recorder),
+        lease,
+        stores.leases,
+        switched_off=lambda: stores.switches.switched_off(SwitchScope.INGEST),
+        recorder=recorder,
+        sleep=time.sleep,
+        random=random.random,
+        monotonic=time.monotonic,
+        recover_every_s=lease.lease_s / 2,
+        progress=heartbeat.progress,
+    )
+    heartbeat.start()
+    try:
+        return loop.run(until, lambda: stop() or heartbeat.lost.is_set())
+    finally:
+        heartbeat.stop()
+        beating.close()
+        queue.close()
+        stores.close()
 
 
 def open_current_stores(config: Config, *, read_only: bool = False) -> Stores:

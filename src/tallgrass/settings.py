@@ -59,6 +59,15 @@ def _database_url(value: Value) -> str | None:
     return None if known else "must begin with sqlite:/// or postgresql://"
 
 
+def _queue_url(value: Value) -> str | None:
+    return None if str(value).startswith("sqlite:///") else "must begin with sqlite:///"
+
+
+def _objects_url(value: Value) -> str | None:
+    known = value == "event" or str(value).startswith("file:")
+    return None if known else "must be event, or file: and a folder"
+
+
 SETTINGS: tuple[Setting, ...] = (
     Setting(key="env", default="dev", doc="label of metrics, such as dev or prod", check=_label),
     Setting(
@@ -90,6 +99,42 @@ SETTINGS: tuple[Setting, ...] = (
         default=60.0,
         doc="a worker that does not renew for this long loses its units",
         check=_between(1, 3600),
+    ),
+    Setting(
+        key="worker.job_deadline_s",
+        default=900.0,
+        doc="a worker that makes no progress for this long stops renewing its lease",
+        check=_between(1, 43_200),
+    ),
+    Setting(
+        key="queue.url",
+        default="sqlite:///tallgrass-queue.db",
+        doc="the embedded queue's file, sqlite:///FILE",
+        check=_queue_url,
+    ),
+    Setting(
+        key="queue.name",
+        default="nodd-primary",
+        doc="logical name of the queue, as records show it",
+        check=_label,
+    ),
+    Setting(
+        key="queue.visibility_s",
+        default=300.0,
+        doc="a message that was received is hidden for this long",
+        check=_between(1, 43_200),
+    ),
+    Setting(
+        key="queue.max_receive_count",
+        default=5,
+        doc="deliveries of a message before it goes to the dead-letter queue",
+        check=_between(1, 1000),
+    ),
+    Setting(
+        key="objects.url",
+        default="file:objects",
+        doc="where objects are read: file:FOLDER, or event to believe the notification",
+        check=_objects_url,
     ),
     Setting(
         key="audit.anchor_file",

@@ -14,11 +14,10 @@ from tests.support.builders import failure, success, unit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tallgrass.ledger.claim import Claim, Receipt, WorkerLease
+    from tallgrass.ledger.claim import Claim, CommitResult, Receipt, WorkerLease
     from tallgrass.ledger.outcome import Outcome
     from tallgrass.ledger.rules import LedgerRules
     from tallgrass.ledger.unit import IngestUnit
-    from tallgrass.storage.closing import CommitResult
     from tests.support.backends import Backend
 
 #: What either driver raises when the database itself refuses.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tallgrass.governance.audit import Anchor, AuditEntry
-from tallgrass.storage.governance_store import PoisonMessage
+from tallgrass.intake.message import PoisonMessage
 from tests.contract.scene import Scene, run
 
 if TYPE_CHECKING:

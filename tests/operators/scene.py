@@ -161,7 +161,7 @@ def claim(match: KeyMatch | None = None, key: str = GLM_KEY, **changes: Any) -> 
         dataset=match.dataset.id,
         object_uri=f"s3://{match.dataset.buckets[0]}/{key}",
         provider="aws",
-        queue="nodd-primary",
+        queue=changes.pop("queue", "nodd-primary"),
         time_range_start=match.start,
         time_range_end=match.end,
         event=changes.pop(

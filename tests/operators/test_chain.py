@@ -260,7 +260,7 @@ def test_every_code_of_the_chain_is_registered() -> None:
             place = {"issue": 1, "_never_suspect": 1, "_Stop": 0}.get(ast.unparse(node.func))
             code = None if place is None else node.args[place]
             if isinstance(code, ast.Constant):
-                found.add(code.value)
+                found.add(str(code.value))
     assert {"etag_mismatch", "catalog_conflict", "missing_geolocation"} <= found
     assert [code for code in found if not is_unit_code(code)] == []
 

@@ -164,7 +164,7 @@ def _outcome(evidence: Any) -> Outcome:
 def test_the_outcome_tells_the_metadata_status(
     values: dict[str, Any], status: CheckStatus, code: str | None
 ) -> None:
-    """Each of ok, suspect and failed stands in metadata_status; a failure leaves later ones unknown."""
+    """Each of ok, suspect and failed stands in metadata_status; later ones stay unknown."""
     outcome = _outcome(header(**values))
     assert (outcome.metadata_status, outcome.error_code) == (status, code)
     assert outcome.integrity_status is CheckStatus.OK

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallgrass.ledger.claim import Claim, Receipt
+from tallgrass.ledger.claim import Claim, ClosedClaim, Receipt
 from tallgrass.ledger.object_order import ObjectOrder
 from tallgrass.ledger.outcome import Verdict
 from tallgrass.ledger.receipt import Action, Decision, Known, decide_receipt
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.vocabulary import Intent, Status
-from tallgrass.queues.acknowledgement import Acknowledgement, ClosedClaim, acknowledge
+from tallgrass.queues.acknowledgement import Acknowledgement, acknowledge
 from tests.support.backends import NO_BACKOFF
 from tests.support.builders import EVENT_TIME, unit
 

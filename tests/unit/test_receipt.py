@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tallgrass.ledger.object_order import ObjectOrder
@@ -306,6 +306,8 @@ class TestNoCellBreaksARule:
             assert answer.intent is (Intent.REINGEST if again else Intent.INGEST)
 
     @given(known=knowns(), order=st.sampled_from(ORDERS), off=st.booleans())
+    @example(known=replace(PENDING, lease_expiries=1), order=ObjectOrder.NEWER, off=False)
+    @example(known=replace(STALE, lease_expiries=1), order=ObjectOrder.NEWER, off=False)
     def test_a_suspected_killer_is_claimed_by_the_schedule_only(
         self, known: Known, order: ObjectOrder, *, off: bool
     ) -> None:

@@ -39,7 +39,7 @@ _REGULAR_GRIDS = frozenset({0, 1, 10, 20, 30})
 #: Products at a horizontal level, whose octets 18-22 are the forecast time.
 _TIMED_PRODUCTS = frozenset({0, 1, 2, 5, 6, 8, 9, 10, 11, 12})
 #: Products over an interval: where its end stands in section 4.
-_INTERVAL_END_AT = {8: 34, 10: 35, 11: 37, 12: 36}
+_INTERVAL_END_AT = {8: 34, 9: 47, 10: 35, 11: 37, 12: 36}
 _UNIT_SECONDS = {
     0: 60,
     1: 3_600,
@@ -165,10 +165,10 @@ def _judge_length(head: bytes, tail: bytes, size: int) -> tuple[int | None, str 
         if start is None:
             # The next message begins between head and tail.
             return None, None if tail.endswith(END) else TOO_SHORT
-        if len(start) < _SECTION_0.size or not start.startswith(MAGIC):
-            cut = len(start) < _SECTION_0.size and wrong_start(start[:4], MAGIC) == TOO_SHORT
-            cut = cut or (len(start) < _SECTION_0.size and start.startswith(MAGIC))
-            return messages, TOO_SHORT if cut else TOO_LONG
+        if not start.startswith(MAGIC):
+            return messages, TOO_SHORT if MAGIC.startswith(start) else TOO_LONG
+        if len(start) < _SECTION_0.size:
+            return messages, TOO_SHORT
         _, _, edition, total = _SECTION_0.unpack(start)
         if edition != _EDITION or total < _MESSAGE_BYTES_MIN:
             return messages, NOT_THE_FORMAT

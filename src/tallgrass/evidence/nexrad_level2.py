@@ -35,6 +35,8 @@ _BZIP2 = b"BZh"
 #: The last 80 bits of a bzip2 block, before up to 7 bits of padding, begin with this number.
 _BZIP2_END = 0x177245385090
 _BZIP2_END_BYTES = 11
+#: The communication manager's bytes, and a message as far as its type.
+_MESSAGE_START = 16
 _MESSAGE_TYPE_MAX = 33
 #: Files before message 31 hold messages of the fixed form only.
 _FIXED_FORM = (None, 1)
@@ -130,8 +132,8 @@ def _last_record(tail: bytes) -> tuple[bool | None, str | None]:
 
 def _judge_plain(head: bytes, version: int | None, size: int) -> tuple[bool | None, str | None]:
     """Judge messages that are not compressed: all of one length in old files."""
-    first = head[VOLUME_HEADER_BYTES : VOLUME_HEADER_BYTES + 16]
-    if len(first) < 16:
+    first = head[VOLUME_HEADER_BYTES : VOLUME_HEADER_BYTES + _MESSAGE_START]
+    if len(first) < _MESSAGE_START:
         return False, TOO_SHORT
     # After the communication manager's 12 bytes: length in half-words, channel, type of message.
     if not any(first[12:14]) or not 0 < first[15] <= _MESSAGE_TYPE_MAX:

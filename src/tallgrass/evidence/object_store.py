@@ -10,7 +10,7 @@ from typing import Protocol
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore
 
-from tallgrass.evidence.formats import HEAD_BYTES, TAIL_BYTES
+from tallgrass.evidence.formats import HEAD_BYTES
 from tallgrass.evidence.reading import ReadFailure
 
 #: Objects up to this size are read in one call; larger ones in pieces of this size.
@@ -35,7 +35,7 @@ class ObjectBytes:
 class Objects(Protocol):
     """A place where objects are."""
 
-    def read(self, object_uri: str) -> ObjectBytes | ReadFailure:
+    def read(self, object_uri: str, tail_bytes: int) -> ObjectBytes | ReadFailure:
         """Return head, tail, size and etag of one version of the object, or why not."""
 
 
@@ -50,7 +50,7 @@ class LocalObjects:
     def __init__(self, folder: Path) -> None:
         self._store = LocalStore(folder)
 
-    def read(self, object_uri: str) -> ObjectBytes | ReadFailure:
+    def read(self, object_uri: str, tail_bytes: int) -> ObjectBytes | ReadFailure:
         """Return head, tail, size and etag of the file, or why it could not be read."""
         path = _path(object_uri)
         if path is None:
@@ -59,29 +59,28 @@ class LocalObjects:
                 message=f"no file can be the object {object_uri}: its key is no path of a folder",
             )
         try:
-            return self._read(path, object_uri)
+            return self._read(path, object_uri, tail_bytes)
         except (OSError, ValueError, BaseError) as exc:
             return _failure(exc, object_uri)
 
-    def _read(self, path: str, object_uri: str) -> ObjectBytes | ReadFailure:
+    def _read(self, path: str, object_uri: str, tail_bytes: int) -> ObjectBytes | ReadFailure:
         result = self._store.get(path)
         meta = result.meta
         size = meta["size"]
         if size <= PIECE_BYTES:
             content = bytes(result.bytes())
-            length, head, tail = len(content), content[:HEAD_BYTES], content[-TAIL_BYTES:]
+            length, head, tail = len(content), content[:HEAD_BYTES], content[-tail_bytes:]
             digest = hashlib.md5(content, usedforsecurity=False)
         else:
             length, head, tail = 0, b"", b""
             digest = hashlib.md5(usedforsecurity=False)
             for start in range(0, size, PIECE_BYTES):
-                piece = bytes(
-                    self._store.get_range(path, start=start, end=min(start + PIECE_BYTES, size))
-                )
+                end = min(start + PIECE_BYTES, size)
+                piece = bytes(self._store.get_range(path, start=start, end=end))
                 digest.update(piece)
                 length += len(piece)
                 head = head or piece[:HEAD_BYTES]
-                tail = (tail + piece)[-TAIL_BYTES:]
+                tail = (tail + piece[-tail_bytes:])[-tail_bytes:]
         # 20 µs: a file that is written while it is read would give bytes that never existed.
         if length != size or self._store.head(path)["e_tag"] != meta["e_tag"]:
             return ReadFailure(code="io_error", message=f"{object_uri} changed while it was read")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from tallgrass.datasets.definition import FileFormat
-from tallgrass.evidence.formats import read_header
+from tallgrass.evidence.formats import read_header, tail_bytes
 from tallgrass.evidence.object_store import Objects
 from tallgrass.evidence.reading import Evidence, ReadFailure
 from tallgrass.ledger.unit import IngestUnit
@@ -66,14 +66,14 @@ class ObjectEvidenceReader:
 
     def _read_one(self, unit: IngestUnit) -> Evidence | ReadFailure:
         try:
-            read = self._objects.read(unit.object_uri)
+            file_format = self._format_of(unit.dataset)
+            read = self._objects.read(unit.object_uri, tail_bytes(file_format))
             if isinstance(read, ReadFailure):
                 return read
-            file_format = self._format_of(unit.dataset)
             header, issues = (
-                ({}, ())
-                if file_format is None
-                else read_header(file_format, read.head, read.tail, read.size)
+                read_header(file_format, read.head, read.tail, read.size)
+                if file_format is not None
+                else ({}, ())
             )
         except (KeyboardInterrupt, SystemExit):
             raise

@@ -30,3 +30,14 @@ class ParsedMessage:
     units: tuple[IngestUnit, ...] = ()
     ignored: tuple[Ignored, ...] = ()
     poison: Poison | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoisonMessage:
+    """A message that no unit could be made of."""
+
+    queue: str
+    body: bytes
+    message_id: str | None
+    error_code: str
+    error_message: str

@@ -53,23 +53,27 @@ def _values_at_most(data: bytes) -> int:
 def _require_bounds(value: Any) -> None:
     """Refuse depth and numbers out of bounds, level by level."""
     level = [value]
-    for _ in range(DEPTH_MAX + 1):
+    depth = 0
+    while level:
         deeper: list[Any] = []
+        containers = False
         for one in level:
             # Exact types, as jiter makes no others, and the most frequent first.
             kind = type(one)
             if kind is str:
                 continue
             if kind is dict:
+                containers = True
                 deeper += one.values()
             elif kind is list:
+                containers = True
                 deeper += one
             elif kind is int:
                 if not INTEGER_MIN <= one <= INTEGER_MAX:
                     raise StrictJsonError("an integer of more than 64 bits")
             elif kind is float and not -_INFINITY < one < _INFINITY:
                 raise StrictJsonError("a number beyond all bounds")
-        if not deeper:
-            return
+        depth += containers
+        if depth > DEPTH_MAX:
+            raise StrictJsonError(f"deeper than {DEPTH_MAX} levels")
         level = deeper
-    raise StrictJsonError(f"deeper than {DEPTH_MAX} levels")

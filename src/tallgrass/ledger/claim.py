@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tallgrass.ledger.outcome import Verdict
 from tallgrass.ledger.receipt import Decision
 from tallgrass.ledger.unit import IngestUnit
 from tallgrass.ledger.vocabulary import Intent, Status
@@ -19,6 +20,15 @@ class WorkerLease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedItem:
+    """The catalog item of a unit, as its hash."""
+
+    collection_id: str
+    item_id: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """An open attempt. Only its holder may close it, and only while its lease stands."""
 
@@ -33,6 +43,8 @@ class Claim:
     budget_from: int
     #: The replay run that asked for it.
     replay_run_id: str | None
+    #: The item that the unit owns already; comparing with it needs no further read.
+    owned_item: OwnedItem | None = None
     #: Whether a queue message stands behind it; otherwise the ledger itself retries it.
     has_message: bool
 
@@ -49,3 +61,33 @@ class Receipt:
     unit: IngestUnit
     decision: Decision
     claim: Claim | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedClaim:
+    """What the commit made of a claim."""
+
+    verdict: Verdict
+    #: Of the outcome; None for a success.
+    error_code: str | None = None
+    #: The back-off that the commit drew and recorded.
+    retry_s: float = 0.0
+
+
+#: What the commit of an ordinary unit makes of its claim.
+SUCCEEDED = ClosedClaim(verdict=Verdict.SUCCEEDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitResult:
+    """What became of each claim of a batch."""
+
+    #: By wal_id, of the claims that this worker still held.
+    closed: dict[str, ClosedClaim]
+    #: Claims that were no longer this worker's; nothing of them was written.
+    lost: tuple[str, ...] = ()
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """What each closed claim made of its unit."""
+        return {wal_id: closed.verdict for wal_id, closed in self.closed.items()}

@@ -29,6 +29,12 @@ def object_uri(provider: str, bucket: str, key: str) -> str:
     return canonical_object_uri(f"{SCHEMES.get(provider, provider)}://{bucket}/{key}")
 
 
+def bucket_and_key(uri: str) -> tuple[str, str]:
+    """Return the bucket and the key of a canonical URI."""
+    _, _, bucket, key = uri.split("/", 3)
+    return bucket, key
+
+
 def canonical_object_uri(uri: str) -> str:
     """Return the URI if it is canonical; one that names no object is refused."""
     if not _FORM.fullmatch(uri):

@@ -247,5 +247,6 @@ def _failure(progress: _Progress, code: str, message: str) -> ChainResult:
         fields = {**fields, **_FAILED_FIELDS[progress.operator]}
     # Neither database takes a NUL or half a character.
     said = message.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
-    text = f"{progress.operator}: {said[:_MESSAGE_CHARS_MAX].rstrip('.')}. {lookup(code).remedy}"
+    said = said[:_MESSAGE_CHARS_MAX].rstrip(".")
+    text = f"{progress.operator}: {said}. What to do: {lookup(code).remedy}"
     return ChainResult(outcome=Outcome(**fields, error_code=code, error_message=text))

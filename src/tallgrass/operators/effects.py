@@ -3,16 +3,17 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from tallgrass.ledger.claim import OwnedItem
 from tallgrass.ledger.outcome import Outcome
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnedItem:
-    """The item that a unit already owns; the claim returns it, so that comparing needs no read."""
-
-    collection_id: str
-    item_id: str
-    sha256: str
+__all__ = [
+    "ChainResult",
+    "Effects",
+    "EventEffect",
+    "ItemEffect",
+    "OwnedItem",
+    "ProvenanceEffect",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from tallgrass.ledger.claim import Claim, Receipt
+from tallgrass.ledger.claim import Claim, ClosedClaim, Receipt
 from tallgrass.ledger.outcome import Verdict, is_retried
 from tallgrass.ledger.receipt import Action, Decision
 from tallgrass.ledger.vocabulary import Status
@@ -60,17 +60,6 @@ class Acknowledgement:
 
 
 DELETE = Acknowledgement.delete()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClosedClaim:
-    """What the commit made of a claim."""
-
-    verdict: Verdict
-    #: Of the outcome; None for a success.
-    error_code: str | None = None
-    #: The back-off that the commit drew and recorded.
-    retry_s: float = 0.0
 
 
 def acknowledge(

@@ -76,6 +76,9 @@ class MessageStore(Protocol):
     def dead_letters(self, after: int, size: int) -> Sequence[DeadLetter]:
         """Return a page of dead letters in the order of their death."""
 
+    def close(self) -> None:
+        """Close the connection."""
+
 
 class EmbeddedQueue:
     """A queue over a store of its own. Use it from one thread at a time."""
@@ -103,6 +106,10 @@ class EmbeddedQueue:
         self._ids = ids
         self._visibility_s = visibility_s
         self._max_receive_count = max_receive_count
+
+    def close(self) -> None:
+        """Close the connection to the queue's file."""
+        self._store.close()
 
     def receive(self, limit: int) -> Sequence[QueueMessage]:
         """Take up to `limit` visible messages, those first that became visible first.

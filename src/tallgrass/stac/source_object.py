@@ -26,9 +26,9 @@ def plain_etag(etag: str | None) -> str | None:
     """Return the etag without the quotes and the weak mark of HTTP; an MD5 in lower case."""
     if not etag:
         return None
-    if _MD5.fullmatch(etag):
-        return etag.lower()
-    return etag.removeprefix("W/").strip('"') or None
+    if etag.endswith('"'):
+        etag = etag.removeprefix("W/").strip('"')
+    return (etag.lower() if _MD5.fullmatch(etag) else etag) or None
 
 
 def is_md5(etag: str) -> bool:

@@ -7,13 +7,13 @@ from tallgrass.canonical_json import canonical_text
 from tallgrass.clock import format_instant
 from tallgrass.errors import TransactionConflict, VersionConflict
 from tallgrass.governance.audit import AuditEntry
-from tallgrass.ledger.claim import Claim, WorkerLease
+from tallgrass.ledger.claim import Claim, OwnedItem, WorkerLease
 from tallgrass.ledger.receipt import Decision, Known
 from tallgrass.ledger.unit import IngestUnit
 from tallgrass.ledger.vocabulary import Intent, Status
 from tallgrass.storage.audit_store import write_audit
 from tallgrass.storage.journal import transition_row
-from tallgrass.storage.rows import next_object_text
+from tallgrass.storage.rows import next_object_text, owned_item_from
 from tallgrass.storage.unit_of_work import Row, Transaction, write_all
 
 _Rows = list[tuple[object, ...]]
@@ -66,7 +66,7 @@ class ClaimWrites:
             replay_run_id=None,
         )
 
-    def claim_known(self, unit: IngestUnit, known: Known, decision: Decision) -> Claim:
+    def claim_known(self, unit: IngestUnit, known: Known, decision: Decision, row: Row) -> Claim:
         """Claim a recorded unit; a failed one goes through pending first."""
         budget_from = known.attempts if decision.resets_budget else known.budget_from
         version, status = known.version, known.status
@@ -81,6 +81,7 @@ class ClaimWrites:
             attempts=known.attempts,
             budget_from=budget_from,
             replay_run_id=known.replay_run_id,
+            owned_item=owned_item_from(row),
         )
 
     def park(self, unit: IngestUnit, known: Known, decision: Decision, row: Row) -> None:
@@ -206,6 +207,7 @@ class ClaimWrites:
         attempts: int,
         budget_from: int,
         replay_run_id: str | None,
+        owned_item: OwnedItem | None = None,
     ) -> Claim:
         rerun = status is Status.SUCCEEDED
         wal_id, event, object_ref = unit.wal_id, unit.event, unit.object_ref
@@ -246,6 +248,7 @@ class ClaimWrites:
             claimed_from=status,
             budget_from=budget_from,
             replay_run_id=replay_run_id,
+            owned_item=owned_item,
             has_message=event.sqs_message_id is not None,
         )
 

@@ -1,6 +1,6 @@
 """Closing a batch of claims: attempt rows first (the fence), then the records of the winners."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -8,26 +8,18 @@ from tallgrass.clock import format_instant
 from tallgrass.errors import InvalidInput
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.ledger.budget import attempts_used
-from tallgrass.ledger.claim import Claim, WorkerLease
+from tallgrass.ledger.claim import SUCCEEDED, Claim, ClosedClaim, CommitResult, WorkerLease
 from tallgrass.ledger.outcome import Outcome, Verdict, is_retried, judge
 from tallgrass.ledger.redaction import redact
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.vocabulary import Status
+from tallgrass.operators.effects import Effects
 from tallgrass.storage.audit_store import write_audit
+from tallgrass.storage.catalog_writes import CatalogWrites, StagedEffects
 from tallgrass.storage.journal import transition_row
 from tallgrass.storage.unit_of_work import Transaction, write_all
 
 _Rows = list[tuple[object, ...]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitResult:
-    """What became of each claim of a batch."""
-
-    #: By wal_id, of the claims that this worker still held.
-    verdicts: dict[str, Verdict]
-    #: Claims that were no longer this worker's; nothing of them was written.
-    lost: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -55,11 +47,15 @@ class Closing:
         random: Callable[[], float],
         *,
         commit_id: str,
+        effects: Mapping[str, Effects],
+        catalog: CatalogWrites,
     ) -> None:
         if len({claim.wal_id for claim, _ in outcomes}) != len(outcomes):
             raise InvalidInput("a claim stands twice in the batch; report on it once")
         self._commit_id = commit_id
         self._rules = rules
+        self._effects = effects
+        self._catalog = catalog
         self._closes = sorted(
             (self._judge(claim, outcome, random) for claim, outcome in outcomes),
             key=lambda close: close.claim.unit.wal_id,
@@ -83,13 +79,23 @@ class Closing:
             lost = tuple(c.claim.wal_id for c in closes if c.claim.wal_id not in won)
             closes = [close for close in closes if close.claim.wal_id in won]
         self._write_records(tx, worker, closes, now)
+        self._catalog.write(tx, self._staged(closes), now)
         return CommitResult(
-            verdicts={close.claim.unit.wal_id: close.verdict for close in closes}, lost=lost
+            closed={close.claim.unit.wal_id: _closed(close) for close in closes}, lost=lost
         )
 
     def landed(self, tx: Transaction, result: CommitResult) -> bool:
         """Tell whether the transaction with this commit id is in the database."""
-        return not result.verdicts or bool(self._won(tx))
+        return not result.closed or bool(self._won(tx))
+
+    def _staged(self, closes: Sequence[_Close]) -> list[StagedEffects]:
+        """Return what the successes of the batch write beside the ledger."""
+        return [
+            StagedEffects(close.claim, close.outcome.stac_status, effects)
+            for close in closes
+            if close.verdict is Verdict.SUCCEEDED
+            and (effects := self._effects.get(close.claim.unit.wal_id)) is not None
+        ]
 
     def _won(self, tx: Transaction) -> set[str]:
         ids = [close.claim.wal_id for close in self._closes]
@@ -157,6 +163,14 @@ class Closing:
         ):
             write_all(tx, name, rows, now=now)
         write_audit(tx, now, audit)
+
+
+def _closed(close: _Close) -> ClosedClaim:
+    if close.verdict is Verdict.SUCCEEDED:
+        return SUCCEEDED
+    return ClosedClaim(
+        verdict=close.verdict, error_code=close.outcome.error_code, retry_s=close.delay_s
+    )
 
 
 def _attempt_row(close: _Close) -> tuple[object, ...]:

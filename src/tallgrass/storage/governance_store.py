@@ -8,6 +8,7 @@ from tallgrass.canonical_json import sha256_hex
 from tallgrass.errors import InvalidInput
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.governance.switches import KillSwitch, SwitchedOff, SwitchScope
+from tallgrass.intake.message import PoisonMessage
 from tallgrass.ledger.redaction import redact
 from tallgrass.storage.audit_store import write_audit
 from tallgrass.storage.rows import instant
@@ -73,17 +74,6 @@ class SwitchStore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoisonMessage:
-    """A message that no unit could be made of."""
-
-    queue: str
-    body: bytes
-    message_id: str | None
-    error_code: str
-    error_message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPoison:
     """A poison message as it is kept: once, however often it came."""
 
@@ -109,6 +99,8 @@ class PoisonStore:
 
     def put(self, messages: Sequence[PoisonMessage]) -> None:
         """Store messages; one that is there already is counted."""
+        if not messages:
+            return
         # One statement must not meet a row twice: equal bodies of a batch go in rounds.
         rounds: list[dict[tuple[str, str], tuple[object, ...]]] = []
         for message in messages:

@@ -5,7 +5,7 @@ pure rules of ``tallgrass.ledger``, and written by a constant number of statemen
 compares what was read.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
@@ -13,7 +13,7 @@ from uuid import UUID
 from tallgrass.errors import WorkerFenced
 from tallgrass.governance.switches import SwitchedOff, SwitchScope
 from tallgrass.ledger.budget import company_limit
-from tallgrass.ledger.claim import Claim, Receipt, WorkerLease
+from tallgrass.ledger.claim import Claim, CommitResult, Receipt, WorkerLease
 from tallgrass.ledger.object_order import ObjectOrder, compare_objects
 from tallgrass.ledger.outcome import Outcome
 from tallgrass.ledger.receipt import (
@@ -26,12 +26,16 @@ from tallgrass.ledger.receipt import (
 )
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.unit import IngestUnit
+from tallgrass.operators.effects import Effects
+from tallgrass.storage.catalog_writes import CatalogWrites
 from tallgrass.storage.claim_writes import ClaimWrites
-from tallgrass.storage.closing import Closing, CommitResult
+from tallgrass.storage.closing import Closing
 from tallgrass.storage.leases import Leases
 from tallgrass.storage.rows import due_unit_from, known_from, known_object
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Row, Transaction
+
+NO_EFFECTS: Mapping[str, Effects] = {}
 
 _IGNORED = Decision(action=Action.IGNORE_OLDER)
 _LOOK_AGAIN = Decision(action=Action.WAIT, wait_s=1.0)
@@ -44,6 +48,7 @@ class Ledger:
         self,
         runner: TransactionRunner,
         leases: Leases,
+        catalog: CatalogWrites,
         rules: LedgerRules,
         *,
         ids: Callable[[], UUID],
@@ -53,6 +58,7 @@ class Ledger:
     ) -> None:
         self._runner = runner
         self._leases = leases
+        self._catalog = catalog
         self._rules = rules
         self._ids = ids
         self._random = random
@@ -93,13 +99,25 @@ class Ledger:
                 return claims
 
     def commit(
-        self, worker: WorkerLease, outcomes: Sequence[tuple[Claim, Outcome]]
+        self,
+        worker: WorkerLease,
+        outcomes: Sequence[tuple[Claim, Outcome]],
+        effects: Mapping[str, Effects] = NO_EFFECTS,
     ) -> CommitResult:
         """Close claims with their outcomes: all that this worker still holds, or nothing.
 
-        A worker that was fenced is refused. A claim that it no longer holds is reported as lost.
+        `effects` holds, by wal_id, what a success writes beside the ledger; it is written in the
+        same transaction. A worker that was fenced is refused. A claim that it no longer holds is
+        reported as lost, and nothing of it is written.
         """
-        closing = Closing(outcomes, self._rules, self._random, commit_id=str(self._ids()))
+        closing = Closing(
+            outcomes,
+            self._rules,
+            self._random,
+            commit_id=str(self._ids()),
+            effects=effects,
+            catalog=self._catalog,
+        )
 
         def work(tx: Transaction) -> CommitResult:
             require_unfenced(tx, worker)
@@ -170,7 +188,7 @@ class Ledger:
         claim = None
         match decision.action:
             case Action.CLAIM:
-                claim = writes.claim_known(unit, known, decision)
+                claim = writes.claim_known(unit, known, decision, row)
             case Action.PARK:
                 writes.park(unit, known, decision, row)
             case Action.QUARANTINE:
@@ -216,7 +234,7 @@ class Ledger:
             known = known_from(row)
             decision = decide_due(known, self._rules)
             if decision.action is Action.CLAIM:
-                claims.append(writes.claim_known(due_unit_from(row), known, decision))
+                claims.append(writes.claim_known(due_unit_from(row), known, decision, row))
             else:
                 writes.hold_at_limit(known)
         writes.write(tx, self._code_version, self._config_version)

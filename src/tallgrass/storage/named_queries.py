@@ -17,9 +17,10 @@ _COLUMN_TYPES = {
     "integer": "version attempt_no budget_from claimed_version closed_version applied_attempt "
     "lease_expiries from_version to_version attempts",
     "bigint": "object_size position entry_id body_bytes",
-    "uuid": "wal_id worker_incarnation claim_id commit_id",
+    "uuid": "wal_id worker_incarnation claim_id commit_id outbox_id",
+    "double precision": "west south east north",
     "timestamptz": "event_time time_range_start time_range_end due_at retry_after last_attempt_at "
-    "created_at updated_at claimed_at closed_at occurred_at noted_at",
+    "created_at updated_at claimed_at closed_at occurred_at noted_at start_at end_at",
 }
 _TYPE_OF = {name: kind for kind, names in _COLUMN_TYPES.items() for name in names.split()}
 

@@ -17,6 +17,10 @@ class QueueStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    def close(self) -> None:
+        """Close the connection; the next use opens a new one."""
+        self._database.close()
+
     def add(self, messages: Sequence[tuple[str, bytes]]) -> None:
         """Append messages, each an id and a body, visible at once."""
         with self._database.transaction() as tx:

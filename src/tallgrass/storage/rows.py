@@ -9,6 +9,7 @@ import orjson
 from tallgrass.canonical_json import canonical_text
 from tallgrass.clock import format_instant
 from tallgrass.governance.audit import StoredEntry
+from tallgrass.ledger.claim import OwnedItem
 from tallgrass.ledger.receipt import Known
 from tallgrass.ledger.record import WalAttempt, WalRecord
 from tallgrass.ledger.unit import EventMetadata, IngestUnit, ObjectReference
@@ -89,6 +90,15 @@ def known_object(row: Row) -> ObjectReference:
         size=row["object_size"],
         sequencer=row["object_sequencer"],
         version_id=row["object_version_id"],
+    )
+
+
+def owned_item_from(row: Row) -> OwnedItem | None:
+    """Read the item that a unit owns, if it owns one."""
+    if row["item_id"] is None:
+        return None
+    return OwnedItem(
+        collection_id=row["item_collection_id"], item_id=row["item_id"], sha256=row["item_sha256"]
     )
 
 

@@ -245,6 +245,7 @@ RECEIPTS_STALE: Final = "receipts_stale"
 CLAIMS_WERE_LOST: Final = "claims_lost"
 UNITS_RECOVERED: Final = "units_recovered"
 BATCH_SPLIT: Final = "batch_split"
+STORE_WAITED_FOR: Final = "store_waited_for"
 WORKER_STARTED: Final = "worker_started"
 WORKER_STOPPED: Final = "worker_stopped"
 WORKER_FENCED: Final = "worker_fenced"
@@ -294,6 +295,12 @@ EVENTS: Final = _table(
             level="warning",
             fields=("error_code", "count", "message"),
             meaning="the database refused a batch; its halves are tried one after the other",
+        ),
+        LogEvent(
+            name=STORE_WAITED_FOR,
+            level="error",
+            fields=("error_code", "message"),
+            meaning="database, queue or objects do not answer; the worker waits and says it once",
         ),
         LogEvent(
             name=WORKER_STARTED,

@@ -12,6 +12,7 @@ SELECT dataset FROM kill_switches WHERE scope = :scope AND is_on = 1;
 -- An event without a sequencer does not make the ledger forget the last one that it saw.
 SELECT r.wal_id, r.object_uri, r.dataset, r.status, r.version, r.attempts, r.budget_from,
   r.lease_expiries, r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.replay_run_id,
+  i.collection_id AS item_collection_id, i.item_id, i.sha256 AS item_sha256,
   a.object_etag, a.object_size, a.object_version_id, a.read_etag,
   coalesce(a.object_sequencer, (
     SELECT earlier.object_sequencer FROM wal_attempts AS earlier
@@ -24,7 +25,8 @@ SELECT r.wal_id, r.object_uri, r.dataset, r.status, r.version, r.attempts, r.bud
 FROM json_each(:rows) AS announced
 JOIN wal_records AS r ON r.object_uri = announced.value
 LEFT JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.attempts
-LEFT JOIN workers AS w ON w.incarnation = a.worker_incarnation;
+LEFT JOIN workers AS w ON w.incarnation = a.worker_incarnation
+LEFT JOIN stac_items AS i ON i.wal_id = r.wal_id;
 
 -- name: due_company(now, rows)
 -- The company that the longest-due unit wants; :rows are the datasets that are switched off.
@@ -42,12 +44,14 @@ ORDER BY due_at LIMIT :size;
 -- name: due_units(rows)
 SELECT r.wal_id, r.dataset, r.object_uri, r.provider, r.queue, r.event_time, r.time_range_start,
   r.time_range_end, r.status, r.version, r.attempts, r.budget_from, r.lease_expiries,
-  r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.replay_run_id, r.extensions,
+  r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.replay_run_id,
+  i.collection_id AS item_collection_id, i.item_id, i.sha256 AS item_sha256, r.extensions,
   a.event_time AS attempt_event_time, a.sns_message_id, a.object_etag, a.object_size,
   a.object_sequencer, a.object_version_id, NULL AS held_until
 FROM json_each(:rows) AS due
 JOIN wal_records AS r ON r.wal_id = due.value
 LEFT JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.attempts
+LEFT JOIN stac_items AS i ON i.wal_id = r.wal_id
 WHERE r.due_at IS NOT NULL
 ORDER BY r.wal_id;
 

@@ -1,0 +1,60 @@
+"""The heartbeat: renews a worker's lease on a thread of its own, while the worker makes progress.
+
+A lease renewed by a thread would outlive a hung main loop. So the loop reports its progress,
+and the heartbeat stops when none came for the job deadline: then others take the units over.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+from tallgrass.errors import TransientError, WorkerFenced
+
+
+class Heartbeat:
+    """Calls `renew` at a third of the lease; `lost` is set once the worker is fenced."""
+
+    def __init__(
+        self,
+        renew: Callable[[], object],
+        *,
+        interval_s: float,
+        deadline_s: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._renew = renew
+        self._interval_s = interval_s
+        self._deadline_s = deadline_s
+        self._monotonic = monotonic
+        self._progress_at = monotonic()
+        self._ended = threading.Event()
+        self.lost = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tallgrass-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Begin to renew."""
+        self._thread.start()
+
+    def progress(self) -> None:
+        """Tell that the main loop is alive."""
+        self._progress_at = self._monotonic()
+
+    def stop(self) -> None:
+        """End the thread; the lease itself is ended by whoever holds it."""
+        self._ended.set()
+        self._thread.join()
+
+    def beat(self) -> None:
+        """Renew once, unless the main loop hangs."""
+        if self._monotonic() - self._progress_at > self._deadline_s:
+            return
+        try:
+            self._renew()
+        except WorkerFenced:
+            self.lost.set()
+        except TransientError:
+            return  # the lease still runs; the next beat tries again
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._interval_s) and not self.lost.is_set():
+            self.beat()

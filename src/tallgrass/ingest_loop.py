@@ -1,0 +1,167 @@
+"""Rounds of a worker until it is told to stop: messages, due units, recovery, rest."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from tallgrass.errors import TransientError, WorkerFenced
+from tallgrass.governance.switches import SwitchedOff
+from tallgrass.ledger.claim import WorkerLease
+from tallgrass.retry import Backoff
+from tallgrass.telemetry import names
+from tallgrass.telemetry.recorder import Recorder
+from tallgrass.worker import Batch, Worker
+
+#: Rest between rounds that found nothing, and between tries of a store that is down.
+IDLE = Backoff(base_s=0.2, cap_s=5.0)
+
+
+class Until(StrEnum):
+    """When a loop ends by itself."""
+
+    STOPPED = "stopped"  # never: it is told to
+    ONCE = "once"  # after one round
+    DRAINED = "drained"  # when neither queue nor ledger has anything now
+
+
+class LeaseStore(Protocol):
+    """Leases as the loop needs them."""
+
+    def register(self, worker_id: str, *, ingest_run_id: str, lease_s: float) -> WorkerLease:
+        """Give this process a lease of its own."""
+
+    def stop(self, worker: WorkerLease) -> tuple[str, ...]:
+        """End a lease in good order; what it still holds goes back."""
+
+    def recover(self) -> object:
+        """Free what lost workers held."""
+
+
+@dataclass(slots=True)
+class LoopReport:
+    """What a loop did, added up."""
+
+    rounds: int = 0
+    messages: int = 0
+    units: int = 0
+    by_verdict: dict[str, int] = field(default_factory=dict)
+    ignored: dict[str, int] = field(default_factory=dict)
+    by_action: dict[str, int] = field(default_factory=dict)
+    poison: int = 0
+
+    def add(self, batch: Batch) -> None:
+        """Count a batch."""
+        self.messages += len(batch.messages)
+        self.units += len(batch.claims)
+        for closed in batch.closed.values():
+            _count(self.by_verdict, closed.verdict.value)
+        for parsed in batch.parsed:
+            self.poison += parsed.poison is not None
+            for ignored in parsed.ignored:
+                _count(self.ignored, ignored.reason)
+        for receipts in batch.receipts:
+            for receipt in receipts:
+                _count(self.by_action, receipt.decision.action.value)
+
+
+class IngestLoop:
+    """Runs a worker; survives a store that is down, ends when it is fenced or told to stop."""
+
+    def __init__(  # noqa: PLR0913 - everything is injected
+        self,
+        worker: Worker,
+        lease: WorkerLease,
+        leases: LeaseStore,
+        *,
+        switched_off: Callable[[], SwitchedOff],
+        recorder: Recorder,
+        sleep: Callable[[float], None],
+        random: Callable[[], float],
+        monotonic: Callable[[], float],
+        recover_every_s: float,
+        progress: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._worker = worker
+        self._lease = lease
+        self._leases = leases
+        self._switched_off = switched_off
+        self._recorder = recorder
+        self._sleep = sleep
+        self._random = random
+        self._monotonic = monotonic
+        self._recover_every_s = recover_every_s
+        self._recovered_at: float | None = None
+        self._progress = progress
+        self.report = LoopReport()
+
+    def run(self, until: Until, stop: Callable[[], bool] = lambda: False) -> LoopReport:
+        """Run rounds; at the end hand back whatever is still held."""
+        idle = failures = 0
+        try:
+            while not stop():
+                self._progress()
+                try:
+                    worked = self.round()
+                except TransientError as error:
+                    failures += 1
+                    self._waiting(error, failures)
+                    continue
+                failures = 0
+                self.report.rounds += 1
+                if until is Until.ONCE or (until is Until.DRAINED and not worked):
+                    break
+                idle = 0 if worked else idle + 1
+                if idle:
+                    self._sleep(IDLE.delay_s(idle, self._random))
+        except WorkerFenced:
+            self._recorder.event(
+                names.WORKER_FENCED,
+                worker_id=self._lease.worker_id,
+                ingest_run_id=self._lease.ingest_run_id,
+            )
+            raise
+        handed_back = self._leases.stop(self._lease)
+        self._recorder.event(
+            names.WORKER_STOPPED,
+            worker_id=self._lease.worker_id,
+            ingest_run_id=self._lease.ingest_run_id,
+            handed_back=len(handed_back),
+        )
+        return self.report
+
+    def round(self) -> bool:
+        """Recover now and then, take a batch of each source; tell whether there was work."""
+        self._recover()
+        worked = False
+        if not self._queue_is_off():
+            worked |= self._take(self._worker.run_messages(self._progress))
+        worked |= self._take(self._worker.run_due(self._progress))
+        return worked
+
+    def _take(self, batch: Batch) -> bool:
+        if batch.is_empty:
+            return False
+        self.report.add(batch)
+        return True
+
+    def _recover(self) -> None:
+        now = self._monotonic()
+        if self._recovered_at is None or now - self._recovered_at >= self._recover_every_s:
+            self._leases.recover()
+            self._recovered_at = now
+
+    def _queue_is_off(self) -> bool:
+        """A queue whose datasets are all off is not polled: polling would only dead-letter."""
+        off = self._switched_off()
+        return off.everything or self._worker.all_stopped_by(off)
+
+    def _waiting(self, error: TransientError, failures: int) -> None:
+        """Say once that something is down, then wait for it."""
+        if failures == 1:
+            self._recorder.event(names.STORE_WAITED_FOR, error_code=error.code, message=str(error))
+        self._sleep(IDLE.delay_s(failures, self._random))
+
+
+def _count(counts: dict[str, int], name: str) -> None:
+    counts[name] = counts.get(name, 0) + 1

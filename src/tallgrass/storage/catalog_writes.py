@@ -1,0 +1,89 @@
+"""What successes write beside the ledger: items, provenance and events, in the same transaction."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from tallgrass.clock import format_instant
+from tallgrass.ledger.claim import Claim
+from tallgrass.ledger.vocabulary import StacStatus
+from tallgrass.operators.effects import Effects, EventEffect, ItemEffect
+from tallgrass.storage.unit_of_work import Transaction, write_all
+
+_Rows = list[tuple[object, ...]]
+
+#: Where events go unless routing says otherwise.
+DEFAULT_TARGET = "file"
+
+
+class StagedEffects(NamedTuple):
+    """What one success writes."""
+
+    claim: Claim
+    stac_status: StacStatus
+    effects: Effects
+
+
+class CatalogWrites:
+    """Writes the effects of the winners of a commit; never those of a unit that lost or failed."""
+
+    def __init__(self, *, pipeline_id: str, ids: Callable[[], UUID]) -> None:
+        self._pipeline_id = pipeline_id
+        self._ids = ids
+
+    def write(self, tx: Transaction, winners: Sequence[StagedEffects], now: datetime) -> None:
+        """Write all effects in id order; an item of another owner undoes the whole batch."""
+        created: _Rows = []
+        updated: _Rows = []
+        documents: _Rows = []
+        events: _Rows = []
+        for claim, stac_status, effects in winners:
+            if effects.item is not None:
+                rows = created if stac_status is StacStatus.CREATED else updated
+                rows.append(_item_row(claim, effects.item))
+            if effects.provenance is not None:
+                document = effects.provenance
+                documents.append(
+                    (
+                        claim.wal_id,
+                        document.activity_id,
+                        claim.attempt_no,
+                        document.body.decode(),
+                        document.sha256,
+                        document.run.decode(),
+                    )
+                )
+            events.extend(self._event_row(claim, event) for event in effects.events)
+        write_all(tx, "insert_items", created, now=now)
+        write_all(tx, "update_items", updated, now=now)
+        tx.write("insert_provenance", documents, now=now)
+        tx.write(
+            "insert_events", events, now=now, pipeline_id=self._pipeline_id, target=DEFAULT_TARGET
+        )
+
+    def _event_row(self, claim: Claim, event: EventEffect) -> tuple[object, ...]:
+        return (
+            str(self._ids()),
+            claim.wal_id,
+            event.event_name,
+            event.dataset_id,
+            event.version,
+            event.idempotency_key,
+            event.payload.decode(),
+            event.care_label,
+        )
+
+
+def _item_row(claim: Claim, item: ItemEffect) -> tuple[object, ...]:
+    return (
+        item.collection_id,
+        item.item_id,
+        claim.wal_id,
+        claim.attempt_no,
+        item.body.decode(),
+        item.sha256,
+        *item.bbox,
+        format_instant(item.start),
+        format_instant(item.end),
+    )

@@ -1,0 +1,49 @@
+-- What a success writes beside the ledger.
+
+-- name: insert_items(now; collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at, end_at)
+INSERT INTO stac_items (collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east,
+  north, start_at, end_at, created_at, updated_at)
+SELECT x.collection_id, x.item_id, x.wal_id, x.attempt_no, convert_to(x.body, 'UTF8'), x.sha256, x.west, x.south, x.east,
+  x.north, x.start_at, x.end_at, :now, :now
+FROM each_row AS x;
+
+-- name: update_items(now; collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at, end_at)
+-- Only the owner replaces its item.
+UPDATE stac_items AS i SET attempt_no = x.attempt_no, body = convert_to(x.body, 'UTF8'), sha256 = x.sha256,
+  west = x.west, south = x.south, east = x.east, north = x.north, start_at = x.start_at,
+  end_at = x.end_at, updated_at = :now
+FROM each_row AS x
+WHERE i.collection_id = x.collection_id AND i.item_id = x.item_id
+  AND CASE WHEN i.wal_id = x.wal_id THEN true ELSE false END;
+
+-- name: insert_provenance(now; wal_id, activity_id, attempt_no, body, sha256, run)
+-- A re-run of the same activity tells nothing new.
+INSERT INTO provenance (wal_id, activity_id, attempt_no, body, sha256, run, created_at)
+SELECT x.wal_id, x.activity_id, x.attempt_no, convert_to(x.body, 'UTF8'), x.sha256, convert_to(x.run, 'UTF8'), :now
+FROM each_row AS x
+ON CONFLICT DO NOTHING;
+
+-- name: insert_events(now, pipeline_id, target; outbox_id, subject, event_name, dataset_id, version, idempotency_key, payload, care_label)
+INSERT INTO outbox (outbox_id, subject, pipeline_id, event_name, dataset_id, version,
+  idempotency_key, target, payload, care_label, created_at)
+SELECT x.outbox_id, x.subject, :pipeline_id, x.event_name, x.dataset_id, x.version,
+  x.idempotency_key, :target, convert_to(x.payload, 'UTF8'), x.care_label, :now
+FROM each_row AS x
+ON CONFLICT DO NOTHING;
+
+-- name: insert_collections(now; collection_id, body, sha256)
+INSERT INTO stac_collections (collection_id, body, sha256, created_at, updated_at)
+SELECT x.collection_id, convert_to(x.body, 'UTF8'), x.sha256, :now, :now
+FROM each_row AS x
+ON CONFLICT DO NOTHING;
+
+-- name: items_page(collection_id, item_id, size)
+-- In order of collection and id, from behind the given one.
+SELECT collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at,
+  end_at, created_at, updated_at
+FROM stac_items WHERE (collection_id, item_id) > (:collection_id, :item_id)
+ORDER BY collection_id, item_id LIMIT :size;
+
+-- name: count_catalog()
+SELECT (SELECT count(*) FROM stac_items) AS items, (SELECT count(*) FROM provenance) AS provenance,
+  (SELECT count(*) FROM outbox) AS events;

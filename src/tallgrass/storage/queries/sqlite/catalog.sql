@@ -1,0 +1,42 @@
+-- What a success writes beside the ledger.
+
+-- name: insert_items(now; collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at, end_at)
+INSERT INTO stac_items (collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east,
+  north, start_at, end_at, created_at, updated_at)
+VALUES (:collection_id, :item_id, :wal_id, :attempt_no, CAST(:body AS BLOB), :sha256, :west, :south, :east,
+  :north, :start_at, :end_at, :now, :now);
+
+-- name: update_items(now; collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at, end_at)
+-- Only the owner replaces its item.
+UPDATE stac_items SET attempt_no = :attempt_no, body = CAST(:body AS BLOB), sha256 = :sha256,
+  west = :west, south = :south, east = :east, north = :north, start_at = :start_at,
+  end_at = :end_at, updated_at = :now
+WHERE collection_id = :collection_id AND item_id = :item_id AND wal_id = :wal_id;
+
+-- name: insert_provenance(now; wal_id, activity_id, attempt_no, body, sha256, run)
+-- A re-run of the same activity tells nothing new.
+INSERT INTO provenance (wal_id, activity_id, attempt_no, body, sha256, run, created_at)
+VALUES (:wal_id, :activity_id, :attempt_no, CAST(:body AS BLOB), :sha256, CAST(:run AS BLOB), :now)
+ON CONFLICT DO NOTHING;
+
+-- name: insert_events(now, pipeline_id, target; outbox_id, subject, event_name, dataset_id, version, idempotency_key, payload, care_label)
+INSERT INTO outbox (outbox_id, subject, pipeline_id, event_name, dataset_id, version,
+  idempotency_key, target, payload, care_label, created_at)
+VALUES (:outbox_id, :subject, :pipeline_id, :event_name, :dataset_id, :version,
+  :idempotency_key, :target, CAST(:payload AS BLOB), :care_label, :now)
+ON CONFLICT DO NOTHING;
+
+-- name: insert_collections(now; collection_id, body, sha256)
+INSERT INTO stac_collections (collection_id, body, sha256, created_at, updated_at)
+VALUES (:collection_id, CAST(:body AS BLOB), :sha256, :now, :now) ON CONFLICT DO NOTHING;
+
+-- name: items_page(collection_id, item_id, size)
+-- In order of collection and id, from behind the given one.
+SELECT collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at,
+  end_at, created_at, updated_at
+FROM stac_items WHERE (collection_id, item_id) > (:collection_id, :item_id)
+ORDER BY collection_id, item_id LIMIT :size;
+
+-- name: count_catalog()
+SELECT (SELECT count(*) FROM stac_items) AS items, (SELECT count(*) FROM provenance) AS provenance,
+  (SELECT count(*) FROM outbox) AS events;

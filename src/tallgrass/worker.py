@@ -1,0 +1,281 @@
+"""The worker: a batch of messages, or of due units, through seven phases.
+
+    receive → parse → record_and_claim → read_evidence → operate → commit → acknowledge
+
+Read this file first. Every phase is a plain method on a `Batch`, so that a simulator can stop
+between any two, and a killed process leaves nothing that the next one cannot finish: what was
+recorded is in the ledger, what was not acknowledged comes again. A batch of due units enters at the
+claim and has no message to acknowledge. Two transactions a batch, whatever its size.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from tallgrass.clock import Clock
+from tallgrass.datasets.catalogue import Catalogue, KeyMatch
+from tallgrass.errors import DataRefused
+from tallgrass.evidence.reading import Evidence, EvidenceReader, ReadFailure
+from tallgrass.governance.switches import SwitchedOff
+from tallgrass.intake.message import ParsedMessage, PoisonMessage
+from tallgrass.intake.parse import parse_message
+from tallgrass.ledger.claim import Claim, ClosedClaim, CommitResult, Receipt, WorkerLease
+from tallgrass.ledger.object_uri import bucket_and_key
+from tallgrass.ledger.outcome import Outcome
+from tallgrass.ledger.unit import IngestUnit
+from tallgrass.operators.chain import run_chain
+from tallgrass.operators.context import ChainContext
+from tallgrass.operators.effects import ChainResult, Effects
+from tallgrass.queues.acknowledgement import acknowledge
+from tallgrass.queues.protocol import Queue, QueueMessage
+from tallgrass.telemetry.batch_report import report_batch
+from tallgrass.telemetry.recorder import Recorder
+
+
+class LedgerStore(Protocol):
+    """The ledger as the worker needs it; each verb is one transaction."""
+
+    def record_and_claim(
+        self, worker: WorkerLease, units: Sequence[IngestUnit]
+    ) -> Sequence[Receipt]:
+        """Record units and claim those that may be worked on now; one receipt each, in order."""
+
+    def claim_due(self, worker: WorkerLease, limit: int) -> Sequence[Claim]:
+        """Claim units whose time has come."""
+
+    def commit(
+        self,
+        worker: WorkerLease,
+        outcomes: Sequence[tuple[Claim, Outcome]],
+        effects: Mapping[str, Effects],
+    ) -> CommitResult:
+        """Close claims and write the effects of the successes, all or nothing."""
+
+
+class PoisonShelf(Protocol):
+    """Keeps messages that no unit could be made of."""
+
+    def put(self, messages: Sequence[PoisonMessage]) -> None:
+        """Store them; nothing for none."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one round carries from phase to phase."""
+
+    started_at: datetime
+    messages: Sequence[QueueMessage] = ()
+    parsed: list[ParsedMessage] = field(default_factory=list)
+    #: By message, one for each of its units.
+    receipts: list[Sequence[Receipt]] = field(default_factory=list)
+    #: Units to work on, each once.
+    claims: list[Claim] = field(default_factory=list)
+    readings: Sequence[Evidence | ReadFailure] = ()
+    results: list[tuple[Claim, ChainResult]] = field(default_factory=list)
+    #: What the commit made of each claim; a claim that is missing was lost.
+    closed: dict[str, ClosedClaim] = field(default_factory=dict)
+    deleted: int = 0
+    kept: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing to do."""
+        return not self.messages and not self.claims
+
+
+class Worker:
+    """Takes batches from a queue and from the ledger's schedule; everything is passed in."""
+
+    def __init__(  # noqa: PLR0913 - everything is injected
+        self,
+        *,
+        lease: WorkerLease,
+        ledger: LedgerStore,
+        queue: Queue | None,
+        poison: PoisonShelf,
+        reader: EvidenceReader,
+        catalogue: Catalogue,
+        context: ChainContext,
+        recorder: Recorder,
+        clock: Clock,
+        batch_size: int,
+        providers: frozenset[str],
+    ) -> None:
+        self._lease = lease
+        self._ledger = ledger
+        self._queue = queue
+        self._poison = poison
+        self._reader = reader
+        self._catalogue = catalogue
+        self._context = context
+        self._recorder = recorder
+        self._clock = clock
+        self._batch_size = batch_size
+        self._providers = providers
+
+    @property
+    def queue_name(self) -> str | None:
+        """The queue that messages come from, if there is one."""
+        return None if self._queue is None else self._queue.name
+
+    def all_stopped_by(self, off: SwitchedOff) -> bool:
+        """Tell whether every dataset of this worker is switched off."""
+        return all(off.stops(dataset.id) for dataset in self._catalogue.datasets)
+
+    def run_messages(self, between: Callable[[], None] = lambda: None) -> Batch:
+        """Take one batch of messages through all phases; `between` is called after each."""
+        batch = self.receive()
+        for phase in (
+            self.parse,
+            self.record_and_claim,
+            self.read_evidence,
+            self.operate,
+            self.commit,
+            self.acknowledge,
+        ):
+            if batch.is_empty:
+                return batch
+            between()
+            phase(batch)
+        report_batch(self._recorder, batch, self._clock(), self.queue_name)
+        return batch
+
+    def run_due(self, between: Callable[[], None] = lambda: None) -> Batch:
+        """Take one batch of due units through the phases that need no message."""
+        batch = self.claim_due()
+        for phase in (self.read_evidence, self.operate, self.commit):
+            if batch.is_empty:
+                return batch
+            between()
+            phase(batch)
+        report_batch(self._recorder, batch, self._clock(), None)
+        return batch
+
+    def receive(self) -> Batch:
+        """Take messages from the queue; they stay hidden, not gone."""
+        messages = () if self._queue is None else self._queue.receive(self._batch_size)
+        return Batch(started_at=self._clock(), messages=messages)
+
+    def parse(self, batch: Batch) -> None:
+        """Understand each message by itself; what cannot be understood is kept before it may go."""
+        queue = self.queue_name or ""
+        batch.parsed = [
+            parse_message(
+                message.body,
+                message_id=message.message_id,
+                sent_at=message.sent_at,
+                queue=queue,
+                catalogue=self._catalogue,
+                providers=self._providers,
+            )
+            for message in batch.messages
+        ]
+        self._poison.put(
+            [
+                PoisonMessage(
+                    queue=queue,
+                    body=message.body,
+                    message_id=message.message_id,
+                    error_code=parsed.poison.code,
+                    error_message=parsed.poison.message,
+                )
+                for message, parsed in zip(batch.messages, batch.parsed, strict=True)
+                if parsed.poison is not None
+            ]
+        )
+
+    def record_and_claim(self, batch: Batch) -> None:
+        """Write every unit into the ledger before anything happens to it; claim what may run."""
+        units = [unit for parsed in batch.parsed for unit in parsed.units]
+        receipts = iter(self._ledger.record_and_claim(self._lease, units))
+        batch.receipts = [[next(receipts) for _ in parsed.units] for parsed in batch.parsed]
+        # Two messages may share a unit: it is worked on once.
+        claims = {
+            receipt.claim.wal_id: receipt.claim
+            for of_message in batch.receipts
+            for receipt in of_message
+            if receipt.claim is not None
+        }
+        batch.claims = list(claims.values())
+
+    def claim_due(self) -> Batch:
+        """Claim what the ledger itself has due: parked, recovered, to be retried or run again."""
+        claims = self._ledger.claim_due(self._lease, self._batch_size)
+        return Batch(started_at=self._clock(), claims=list(claims))
+
+    def read_evidence(self, batch: Batch) -> None:
+        """Read head and tail of each object once."""
+        batch.readings = self._reader.read([claim.unit for claim in batch.claims])
+
+    def operate(self, batch: Batch) -> None:
+        """Run the operators: pure, one unit at a time, so that a bad one harms no neighbour."""
+        context = self._context.at(batch.started_at, self._clock())
+        batch.results = [
+            (claim, self._run_chain(claim, reading, context))
+            for claim, reading in zip(batch.claims, batch.readings, strict=True)
+        ]
+
+    def commit(self, batch: Batch) -> None:
+        """Write outcomes and effects in one transaction."""
+        self._commit(batch, batch.results)
+
+    def acknowledge(self, batch: Batch) -> None:
+        """Let messages go whose units are all done or held; the others come again later."""
+        if self._queue is None:
+            return
+        deletes: list[str] = []
+        keeps: list[tuple[str, float]] = []
+        for message, receipts in zip(batch.messages, batch.receipts, strict=True):
+            decision = acknowledge(receipts, batch.closed)
+            if decision.visibility_s is None:
+                deletes.append(message.receipt)
+            else:
+                keeps.append((message.receipt, decision.visibility_s))
+        batch.deleted = len(deletes) - len(self._queue.delete(deletes))
+        batch.kept = len(keeps) - len(self._queue.change_visibility(keeps))
+
+    def _run_chain(
+        self, claim: Claim, reading: Evidence | ReadFailure, context: ChainContext
+    ) -> ChainResult:
+        match = self._match(claim.unit)
+        if match is None:
+            return _failed(claim, "missing_dataset", f"no dataset takes {claim.unit.object_uri}")
+        return run_chain(claim, match, reading, claim.owned_item, context)
+
+    def _match(self, unit: IngestUnit) -> KeyMatch | None:
+        bucket, key = bucket_and_key(unit.object_uri)
+        found = self._catalogue.route(unit.provider, bucket, key)
+        return found if isinstance(found, KeyMatch) else None
+
+    def _commit(self, batch: Batch, results: Sequence[tuple[Claim, ChainResult]]) -> None:
+        """Commit; a batch of which the database refuses a row is halved until the row is alone."""
+        if not results:
+            return
+        try:
+            done = self._ledger.commit(
+                self._lease,
+                [(claim, result.outcome) for claim, result in results],
+                {claim.wal_id: result.effects for claim, result in results},
+            )
+        except DataRefused as refusal:
+            if len(results) == 1:
+                claim = results[0][0]
+                self._commit(batch, [(claim, _failed(claim, "catalog_conflict", str(refusal)))])
+                return
+            middle = len(results) // 2
+            self._commit(batch, results[:middle])
+            self._commit(batch, results[middle:])
+            return
+        batch.closed.update(done.closed)
+
+
+def _failed(claim: Claim, code: str, message: str) -> ChainResult:
+    return ChainResult(
+        outcome=Outcome(
+            wal_id=claim.wal_id,
+            attempt_no=claim.attempt_no,
+            error_code=code,
+            error_message=message,
+        )
+    )
