@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import tallgrass
+from tallgrass.canonical_json import sha256_hex
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue, default_catalogue
@@ -120,6 +121,13 @@ def open_database(
     return PostgresDatabase(url)
 
 
+def config_version(config: Config, catalogue: Catalogue | None) -> str:
+    """Hash what can change an output: the settings that shape it, and the datasets."""
+    if catalogue is None:
+        return config.config_version
+    return sha256_hex(f"{config.config_version}:{catalogue.fingerprint()}".encode())[:16]
+
+
 def open_stores(
     config: Config,
     *,
@@ -128,8 +136,12 @@ def open_stores(
     draw: Callable[[], float] = random.random,
     sleep: Callable[[float], None] = time.sleep,
     read_only: bool = False,
+    catalogue: Catalogue | None = None,
 ) -> Stores:
-    """Wire all stores to the configured database."""
+    """Wire all stores to the configured database.
+
+    Whoever writes through the ledger gives the catalogue: attempts keep the version of both.
+    """
     database = open_database(config, clock=clock, read_only=read_only)
     runner = TransactionRunner(database, random=draw, sleep=sleep)
     leases = Leases(runner, ids=ids)
@@ -144,7 +156,7 @@ def open_stores(
             ids=ids,
             random=draw,
             code_version=tallgrass.__version__,
-            config_version=config.config_version,
+            config_version=config_version(config, catalogue),
         ),
         leases=leases,
         interventions=Interventions(runner, config.rules),
@@ -211,7 +223,7 @@ def open_worker(
         catalogue=catalogue,
         context=ChainContext(
             code_version=tallgrass.__version__,
-            config_version=config.config_version,
+            config_version=config_version(config, catalogue),
             worker_id=lease.worker_id,
             ingest_run_id=lease.ingest_run_id,
             started_at=now,
@@ -229,7 +241,8 @@ def ingest(
     config: Config, *, until: Until, stop: Callable[[], bool], recorder: Recorder = NOBODY
 ) -> LoopReport:
     """Run one worker process: lease, heartbeat, rounds, and a hand-back at the end."""
-    stores = open_current_stores(config)
+    catalogue = default_catalogue()
+    stores = open_current_stores(config, catalogue=catalogue)
     beating = open_stores(config)
     queue = open_queue(config)
     lease = stores.leases.register(
@@ -243,7 +256,7 @@ def ingest(
         deadline_s=config.number("worker.job_deadline_s"),
     )
     loop = IngestLoop(
-        open_worker(config, stores, lease, queue=queue, recorder=recorder),
+        open_worker(config, stores, lease, queue=queue, catalogue=catalogue, recorder=recorder),
         lease,
         stores.leases,
         switched_off=lambda: stores.switches.switched_off(SwitchScope.INGEST),
@@ -264,7 +277,9 @@ def ingest(
         stores.close()
 
 
-def open_current_stores(config: Config, *, read_only: bool = False) -> Stores:
+def open_current_stores(
+    config: Config, *, read_only: bool = False, catalogue: Catalogue | None = None
+) -> Stores:
     """Wire all stores to a database whose schema is this release's; any other is refused."""
     # Looked at through a connection that only reads: a file that is not there must not be made.
     database = open_database(config, read_only=True)
@@ -272,7 +287,7 @@ def open_current_stores(config: Config, *, read_only: bool = False) -> Stores:
         require_current_schema(database)
     finally:
         database.close()
-    return open_stores(config, read_only=read_only)
+    return open_stores(config, read_only=read_only, catalogue=catalogue)
 
 
 def migrate_database(config: Config) -> tuple[str, Sequence[str]]:

@@ -49,14 +49,14 @@ def test_a_volume_cut_between_records_is_not_complete() -> None:
 
 def test_a_last_record_longer_than_the_tail_leaves_it_open() -> None:
     """Where the size of the last record cannot be seen, nothing is claimed."""
-    data = nexrad(b"metadata", long_block(1), long_block(2, 200_000))
+    data = nexrad(b"metadata", long_block(1), long_block(2), long_block(3, 200_000))
     header, issues = read(LEVEL2, data)
     assert (header["complete"], issues) == (None, ())
 
 
 def test_a_cut_last_record_is_seen_whatever_its_length() -> None:
     """A file that does not end where a bzip2 block ends is cut off."""
-    data = nexrad(b"metadata", long_block(1), long_block(2, 200_000))
+    data = nexrad(b"metadata", long_block(1), long_block(2), long_block(3, 200_000))
     for cut in (1, 2, 5, 11, 12, 100, 50_000):
         header, issues = read(LEVEL2, data[:-cut])
         assert (header["complete"], issues) == (False, ("size_too_small",)), cut
