@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import random
 import struct
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tallgrass.datasets.definition import FileFormat
 from tests.evidence.samples import gzipped, ldm, nexrad, plain_nexrad, read, volume_header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LEVEL2 = FileFormat.NEXRAD_LEVEL2
 
@@ -92,7 +96,9 @@ def test_a_record_of_no_length_is_damage() -> None:
 
 @pytest.mark.parametrize("start", [b"ARCHIVE2.001", b"AR2V0001.131"])
 @pytest.mark.parametrize("pack", [bytes, gzipped])
-def test_an_old_volume_has_messages_of_one_length(start: bytes, pack) -> None:
+def test_an_old_volume_has_messages_of_one_length(
+    start: bytes, pack: Callable[[bytes], bytes]
+) -> None:
     """Files of before message 31 are whole messages of 2,432 bytes, plain or gzipped."""
     header, issues = read(LEVEL2, pack(plain_nexrad(start)))
     assert (header["version"], header["site"]) == (start[:8].decode(), None)

@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from tallgrass.datasets.definition import FileFormat
 from tallgrass.error_codes import is_unit_code
 from tallgrass.evidence.object_store import LocalObjects, ObjectBytes
-from tallgrass.evidence.reading import Evidence, ReadFailure
 from tallgrass.evidence.readers import EventEvidenceReader, ObjectEvidenceReader
+from tallgrass.evidence.reading import Evidence, ReadFailure
 from tallgrass.ledger.unit import ObjectReference
 from tests.evidence.samples import grib2, hdf5, nexrad
 from tests.support.builders import unit, units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tallgrass.ledger.unit import IngestUnit
@@ -59,7 +58,7 @@ def threads(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Iterator[tuple[Path, list[IngestUnit]]]:
+def written(tmp_path: Path) -> tuple[Path, list[IngestUnit]]:
     """Write sixty objects of three datasets; return their folder and units."""
     made = []
     for number in range(60):

@@ -129,6 +129,6 @@ def test_forecasts_are_told_as_eccodes_does(
         date, clock = f"{told(day)}", f"{told(time):04}"
         expected = f"{date[:4]}-{date[4:6]}-{date[6:]}T{clock[:2]}:{clock[2:]}:00.000000Z"
         assert header[ours] == expected
-    assert header["messages"] in {many, None, 1}
+    assert issues or header["messages"] in {many, None}
     assert found == issues
     eccodes.codes_release(message)
