@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+SEEDS ?= 500
+FROM ?=
 WORKERS ?= 2
 
 VENV := .venv
@@ -18,7 +20,7 @@ say = printf '\n$(BOLD)==> %s$(PLAIN)\n' $(1)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-full lint conformance faults bench
+.PHONY: help setup run test test-full lint conformance faults simulate bench
 
 help: ## Show this list
 	@printf 'Tallgrass: start with $(BOLD)make run$(PLAIN), check with $(BOLD)make test$(PLAIN).\n\n'
@@ -65,6 +67,10 @@ conformance: $(READY) ## Run only the tests that show a requirement, then report
 faults: $(READY) ## Plant each fault of tests/faults.toml and see that its test finds it
 	@$(call say,"Planted faults")
 	@$(BIN)/python -m tools.faults --jobs $(WORKERS)
+
+simulate: $(READY) ## Play SEEDS=500 simulated histories, FROM= a seed or a random one
+	@$(call say,"Simulated histories")
+	@$(BIN)/python -m tools.simulate --seeds $(SEEDS) $(if $(FROM),--from $(FROM))
 
 bench: $(READY) ## Measure speed as ratios; writes bench/report.json
 	@$(call say,"Benchmarks")

@@ -14,7 +14,7 @@ from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue, default_catalogue
 from tallgrass.datasets.definition import FileFormat
-from tallgrass.errors import DatabaseUnusable
+from tallgrass.errors import ConfigError, DatabaseUnusable
 from tallgrass.evidence.object_store import LocalObjects
 from tallgrass.evidence.readers import EventEvidenceReader, ObjectEvidenceReader
 from tallgrass.evidence.reading import EvidenceReader
@@ -24,7 +24,7 @@ from tallgrass.ingest_loop import IngestLoop, LoopReport, Until
 from tallgrass.ledger.claim import WorkerLease
 from tallgrass.operators.context import ChainContext
 from tallgrass.queues.embedded import EmbeddedQueue
-from tallgrass.queues.protocol import Queue
+from tallgrass.queues.protocol import Queue, QueueStatus
 from tallgrass.storage.audit_store import AuditStore
 from tallgrass.storage.catalog_writes import CatalogWrites
 from tallgrass.storage.exchange import Imported, export_lines, import_lines
@@ -41,11 +41,12 @@ from tallgrass.storage.ledger_reader import (
     RecordFilter,
 )
 from tallgrass.storage.migrations import SchemaState, migrate, require_current_schema
-from tallgrass.storage.proofs import Counts, count_for_proof
+from tallgrass.storage.proofs import Counts, applied_etags, count_for_proof, stored_items
 from tallgrass.storage.queue_store import QueueStore
 from tallgrass.storage.sqlite import SqliteDatabase
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Database
+from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import NOBODY, Recorder
 from tallgrass.worker import Worker
 
@@ -61,6 +62,7 @@ __all__ = [
     "SchemaState",
     "Stores",
     "Until",
+    "applied_etags",
     "check_database",
     "count_for_proof",
     "export_ledger",
@@ -73,6 +75,8 @@ __all__ = [
     "open_reader",
     "open_stores",
     "open_worker",
+    "read_queue_status",
+    "stored_items",
 ]
 
 _SQLITE = "sqlite:///"
@@ -187,6 +191,19 @@ def open_queue(
     )
 
 
+def read_queue_status(config: Config) -> QueueStatus | None:
+    """Count what waits in the configured queue, by reading only; None if it was never made."""
+    path = Path(config.text("queue.url").removeprefix(_SQLITE))
+    if not path.exists():
+        return None
+    database = SqliteDatabase(path, clock=system_clock, read_only=True, schema="sqlite_queue")
+    try:
+        require_current_schema(database)
+        return QueueStore(database).status()
+    finally:
+        database.close()
+
+
 def open_reader(config: Config, catalogue: Catalogue) -> EvidenceReader:
     """Return what reads objects: a folder, or nothing but the event."""
     url = config.text("objects.url")
@@ -197,7 +214,10 @@ def open_reader(config: Config, catalogue: Catalogue) -> EvidenceReader:
         dataset = catalogue.dataset(dataset_id)
         return None if dataset is None else dataset.format
 
-    return ObjectEvidenceReader(LocalObjects(Path(url.removeprefix("file:"))), format_of)
+    folder = Path(url.removeprefix("file:"))
+    if not folder.is_dir():
+        raise ConfigError(f"objects.url: there is no folder {folder}")
+    return ObjectEvidenceReader(LocalObjects(folder), format_of)
 
 
 def open_worker(
@@ -238,7 +258,12 @@ def open_worker(
 
 
 def ingest(
-    config: Config, *, until: Until, stop: Callable[[], bool], recorder: Recorder = NOBODY
+    config: Config,
+    *,
+    until: Until,
+    stop: Callable[[], bool],
+    recorder: Recorder = NOBODY,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> LoopReport:
     """Run one worker process: lease, heartbeat, rounds, and a hand-back at the end."""
     catalogue = default_catalogue()
@@ -261,11 +286,17 @@ def ingest(
         stores.leases,
         switched_off=lambda: stores.switches.switched_off(SwitchScope.INGEST),
         recorder=recorder,
-        sleep=time.sleep,
+        sleep=sleep,
         random=random.random,
         monotonic=time.monotonic,
         recover_every_s=lease.lease_s / 2,
         progress=heartbeat.progress,
+    )
+    recorder.event(
+        names.WORKER_STARTED,
+        worker_id=lease.worker_id,
+        ingest_run_id=lease.ingest_run_id,
+        queue=queue.name,
     )
     heartbeat.start()
     try:

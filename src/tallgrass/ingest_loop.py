@@ -1,6 +1,6 @@
 """Rounds of a worker until it is told to stop: messages, due units, recovery, rest."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -11,7 +11,7 @@ from tallgrass.ledger.claim import WorkerLease
 from tallgrass.retry import Backoff
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import Recorder
-from tallgrass.worker import Batch, Worker
+from tallgrass.worker import Batch, Phases, Worker
 
 #: Rest between rounds that found nothing, and between tries of a store that is down.
 IDLE = Backoff(base_s=0.2, cap_s=5.0)
@@ -33,6 +33,9 @@ class LeaseStore(Protocol):
 
     def stop(self, worker: WorkerLease) -> tuple[str, ...]:
         """End a lease in good order; what it still holds goes back."""
+
+    def hand_back(self, worker: WorkerLease) -> tuple[str, ...]:
+        """Give back what a lease still holds, and keep the lease."""
 
     def recover(self) -> object:
         """Free what lost workers held."""
@@ -76,7 +79,7 @@ class IngestLoop:
         *,
         switched_off: Callable[[], SwitchedOff],
         recorder: Recorder,
-        sleep: Callable[[float], None],
+        sleep: Callable[[float], object],
         random: Callable[[], float],
         monotonic: Callable[[], float],
         recover_every_s: float,
@@ -93,19 +96,30 @@ class IngestLoop:
         self._recover_every_s = recover_every_s
         self._recovered_at: float | None = None
         self._progress = progress
+        #: A round was cut off: the ledger may hold claims of ours that we know nothing of.
+        self._unsettled = False
         self.report = LoopReport()
 
     def run(self, until: Until, stop: Callable[[], bool] = lambda: False) -> LoopReport:
         """Run rounds; at the end hand back whatever is still held."""
+        for rest_s in self.steps(until, stop):
+            if rest_s:
+                self._sleep(rest_s)
+        return self.report
+
+    def steps(self, until: Until, stop: Callable[[], bool] = lambda: False) -> Iterator[float]:
+        """Run as `run` does, and stop after each phase; each time yield the rest wanted."""
         idle = failures = 0
         try:
             while not stop():
                 self._progress()
                 try:
-                    worked = self.round()
+                    worked = yield from self._round()
                 except TransientError as error:
                     failures += 1
-                    self._waiting(error, failures)
+                    self._unsettled = True
+                    self._say_waiting(error, failures)
+                    yield IDLE.delay_s(failures, self._random)
                     continue
                 failures = 0
                 self.report.rounds += 1
@@ -113,7 +127,7 @@ class IngestLoop:
                     break
                 idle = 0 if worked else idle + 1
                 if idle:
-                    self._sleep(IDLE.delay_s(idle, self._random))
+                    yield IDLE.delay_s(idle, self._random)
         except WorkerFenced:
             self._recorder.event(
                 names.WORKER_FENCED,
@@ -128,16 +142,30 @@ class IngestLoop:
             ingest_run_id=self._lease.ingest_run_id,
             handed_back=len(handed_back),
         )
-        return self.report
 
-    def round(self) -> bool:
+    def _round(self) -> Generator[float, None, bool]:
         """Recover now and then, take a batch of each source; tell whether there was work."""
+        if self._unsettled:
+            # The batch that the store's failure cut off may hold units that nobody else may take
+            # while this lease is renewed.
+            self._leases.hand_back(self._lease)
+            self._unsettled = False
         self._recover()
         worked = False
         if not self._queue_is_off():
-            worked |= self._take(self._worker.run_messages(self._progress))
-        worked |= self._take(self._worker.run_due(self._progress))
+            worked |= self._take((yield from self._paced(self._worker.messages_by_phase())))
+        worked |= self._take((yield from self._paced(self._worker.due_by_phase())))
         return worked
+
+    def _paced(self, phases: Phases) -> Generator[float, None, Batch]:
+        while True:
+            try:
+                next(phases)
+            except StopIteration as end:
+                batch: Batch = end.value
+                return batch
+            self._progress()
+            yield 0.0
 
     def _take(self, batch: Batch) -> bool:
         if batch.is_empty:
@@ -156,11 +184,10 @@ class IngestLoop:
         off = self._switched_off()
         return off.everything or self._worker.all_stopped_by(off)
 
-    def _waiting(self, error: TransientError, failures: int) -> None:
-        """Say once that something is down, then wait for it."""
+    def _say_waiting(self, error: TransientError, failures: int) -> None:
+        """Say once that something is down."""
         if failures == 1:
             self._recorder.event(names.STORE_WAITED_FOR, error_code=error.code, message=str(error))
-        self._sleep(IDLE.delay_s(failures, self._random))
 
 
 def _count(counts: dict[str, int], name: str) -> None:

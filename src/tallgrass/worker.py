@@ -8,13 +8,14 @@ recorded is in the ledger, what was not acknowledged comes again. A batch of due
 claim and has no message to acknowledge. Two transactions a batch, whatever its size.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from tallgrass.clock import Clock
 from tallgrass.datasets.catalogue import Catalogue, KeyMatch
+from tallgrass.error_codes import lookup
 from tallgrass.errors import DataRefused
 from tallgrass.evidence.reading import Evidence, EvidenceReader, ReadFailure
 from tallgrass.governance.switches import SwitchedOff
@@ -24,6 +25,7 @@ from tallgrass.ledger.claim import Claim, ClosedClaim, CommitResult, Receipt, Wo
 from tallgrass.ledger.object_uri import bucket_and_key
 from tallgrass.ledger.outcome import Outcome
 from tallgrass.ledger.unit import IngestUnit
+from tallgrass.ledger.vocabulary import StacStatus
 from tallgrass.operators.chain import run_chain
 from tallgrass.operators.context import ChainContext
 from tallgrass.operators.effects import ChainResult, Effects
@@ -31,6 +33,10 @@ from tallgrass.queues.acknowledgement import acknowledge
 from tallgrass.queues.protocol import Queue, QueueMessage
 from tallgrass.telemetry.batch_report import report_batch
 from tallgrass.telemetry.recorder import Recorder
+
+#: The code of a unit of which the database refuses a row.
+_REFUSED = "catalog_conflict"
+_REFUSAL_CHARS_MAX = 300
 
 
 class LedgerStore(Protocol):
@@ -84,6 +90,10 @@ class Batch:
         return not self.messages and not self.claims
 
 
+#: A batch on its way: it stops between phases and returns the batch at the end.
+Phases = Generator[None, None, Batch]
+
+
 class Worker:
     """Takes batches from a queue and from the ledger's schedule; everything is passed in."""
 
@@ -125,6 +135,14 @@ class Worker:
 
     def run_messages(self, between: Callable[[], None] = lambda: None) -> Batch:
         """Take one batch of messages through all phases; `between` is called after each."""
+        return _run(self.messages_by_phase(), between)
+
+    def run_due(self, between: Callable[[], None] = lambda: None) -> Batch:
+        """Take one batch of due units through the phases that need no message."""
+        return _run(self.due_by_phase(), between)
+
+    def messages_by_phase(self) -> Phases:
+        """Take one batch of messages through all phases; stop after each."""
         batch = self.receive()
         for phase in (
             self.parse,
@@ -136,18 +154,18 @@ class Worker:
         ):
             if batch.is_empty:
                 return batch
-            between()
+            yield
             phase(batch)
         report_batch(self._recorder, batch, self._clock(), self.queue_name)
         return batch
 
-    def run_due(self, between: Callable[[], None] = lambda: None) -> Batch:
-        """Take one batch of due units through the phases that need no message."""
+    def due_by_phase(self) -> Phases:
+        """Take one batch of due units through the phases that need no message; stop after each."""
         batch = self.claim_due()
         for phase in (self.read_evidence, self.operate, self.commit):
             if batch.is_empty:
                 return batch
-            between()
+            yield
             phase(batch)
         report_batch(self._recorder, batch, self._clock(), None)
         return batch
@@ -260,14 +278,23 @@ class Worker:
             )
         except DataRefused as refusal:
             if len(results) == 1:
-                claim = results[0][0]
-                self._commit(batch, [(claim, _failed(claim, "catalog_conflict", str(refusal)))])
+                self._commit(batch, [_refused(*results[0], refusal)])
                 return
             middle = len(results) // 2
             self._commit(batch, results[:middle])
             self._commit(batch, results[middle:])
             return
         batch.closed.update(done.closed)
+
+
+def _run(phases: Phases, between: Callable[[], None]) -> Batch:
+    while True:
+        try:
+            next(phases)
+        except StopIteration as end:
+            batch: Batch = end.value
+            return batch
+        between()
 
 
 def _failed(claim: Claim, code: str, message: str) -> ChainResult:
@@ -277,5 +304,22 @@ def _failed(claim: Claim, code: str, message: str) -> ChainResult:
             attempt_no=claim.attempt_no,
             error_code=code,
             error_message=message,
+        )
+    )
+
+
+def _refused(claim: Claim, result: ChainResult, refusal: DataRefused) -> tuple[Claim, ChainResult]:
+    """Fail a unit of which the database refuses a row; if it refuses even that, give up."""
+    if result.outcome.error_code == _REFUSED:
+        raise refusal
+    # The driver's own text: that of the error may name the database's host.
+    said = str(refusal.__cause__ or refusal).splitlines()[0][:_REFUSAL_CHARS_MAX]
+    return claim, ChainResult(
+        outcome=Outcome(
+            wal_id=claim.wal_id,
+            attempt_no=claim.attempt_no,
+            error_code=_REFUSED,
+            error_message=f"commit: {said}. What to do: {lookup(_REFUSED).remedy}",
+            stac_status=StacStatus.FAILED,
         )
     )

@@ -7,6 +7,8 @@ import shlex
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from tallgrass.config import load_config
 from tests.cli.command import tallgrass
 
@@ -27,10 +29,11 @@ def shown(text: str, printed: str) -> None:
             assert line in lines, line
 
 
-def test_the_tour_is_real(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [1, 2], ids=["demo", "by hand"])
+def test_the_tour_is_real(tmp_path: Path, number: int) -> None:
     """Each command of the tour, run in its order, prints the lines that stand below it."""
     env: dict[str, str] = {}
-    for part in re.split(r"^\$ ", block("console", 1), flags=re.MULTILINE)[1:]:
+    for part in re.split(r"^\$ ", block("console", number), flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
         words = shlex.split(command)
         if words[0] == "export":

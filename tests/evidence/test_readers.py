@@ -211,3 +211,16 @@ def test_evidence_of_an_event_is_never_too_long(etag: str, size: int) -> None:
         assert len(answer.to_bytes()) <= 8192
     else:
         assert len(etag) > 1024
+
+
+def test_an_etag_beyond_reason_is_refused() -> None:
+    """The longest etag that is kept fits in its longest spelling; a longer one is refused."""
+    kept, refused = (
+        unit(0, object_ref=ObjectReference(etag="\x01" * length, size=2**63))
+        for length in (1024, 1025)
+    )
+    fits, failed = EventEvidenceReader().read([kept, refused])
+    assert isinstance(fits, Evidence)
+    assert 6 * 1024 < len(fits.to_bytes()) <= 8192
+    assert isinstance(failed, ReadFailure)
+    assert failed.code == "etag_mismatch"

@@ -102,8 +102,9 @@ def test_forecasts_are_told_as_eccodes_does(
     path = noaa_data(folder, name)
     header, found = read(FileFormat.GRIB2, path.read_bytes())
     with path.open("rb") as file:
-        message = eccodes.codes_grib_new_from_file(file)
         many = eccodes.codes_count_in_file(file)
+    with path.open("rb") as file:
+        message = eccodes.codes_grib_new_from_file(file)
 
     def told(key: str, kind: type = int) -> object:
         return eccodes.codes_get(message, key, ktype=kind)

@@ -1,4 +1,4 @@
-"""``tallgrass demo``: the ledger at work on made-up units, then the proof."""
+"""``tallgrass demo``: the whole pipeline at work on a simulated feed, then the proof."""
 
 import tempfile
 from pathlib import Path
@@ -7,20 +7,27 @@ import click
 
 from tallgrass.cli.anchors import append_anchor
 from tallgrass.cli.invocation import examples, output_option
-from tallgrass.cli.text import plain, print_json
+from tallgrass.cli.text import print_json
 from tallgrass.clock import system_clock
 from tallgrass.errors import PermanentError, Refused
 from tallgrass.ledger.vocabulary import Status
-from tallgrass.simulate.ledger_demo import Watcher
-from tallgrass.simulate.play import DemoResult, play
+from tallgrass.simulate.pipeline_demo import (
+    ANCHORS_NAME,
+    CONFIG_NAME,
+    LEDGER_NAME,
+    OBJECTS_NAME,
+    QUEUE_NAME,
+    DemoResult,
+    Watcher,
+    play,
+)
 
-UNITS_MIN, UNITS_MAX = 200, 200_000
-DATABASE_NAME = "ledger.db"
-ANCHORS_NAME = "audit-anchors.jsonl"
+UNITS_MAX = 200_000
+_ALL_NAMES = (CONFIG_NAME, LEDGER_NAME, QUEUE_NAME, OBJECTS_NAME, ANCHORS_NAME)
 
 
 class PromiseBroken(PermanentError):
-    """The demo found a promise of the ledger that does not hold."""
+    """The demo found a promise that does not hold."""
 
     default_code = "promise_broken"
 
@@ -31,10 +38,10 @@ class PromiseBroken(PermanentError):
 )
 @click.option(
     "--units",
-    type=click.IntRange(UNITS_MIN, UNITS_MAX),
+    type=click.IntRange(1, UNITS_MAX),
     default=3000,
     show_default=True,
-    help="How many units to make up.",
+    help="How many units the feed has.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="One seed, one story.")
 @click.option(
@@ -42,14 +49,15 @@ class PromiseBroken(PermanentError):
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Where to keep the database; default: a new folder for temporary files.",
+    help="Where to keep everything; default: a new folder for temporary files.",
 )
 @output_option
 def command(*, units: int, seed: int, folder: Path | None, as_json: bool) -> None:
-    """See the ledger at work on made-up units.
+    """See the pipeline at work on a simulated feed.
 
-    Duplicates, overwritten objects, failures, a worker that dies, a zombie, a unit that kills its
-    workers, a kill switch. Then every promise is checked by counting rows.
+    Notifications, objects, queue, ledger and catalog, all in one folder, with everything that goes
+    wrong: duplicates, reorderings, overwritten, truncated and missing objects, poison, a worker
+    that dies, a kill switch. Then every promise is checked by counting rows.
     """
     folder = _prepared(folder)
     if as_json:
@@ -60,7 +68,7 @@ def command(*, units: int, seed: int, folder: Path | None, as_json: bool) -> Non
 
         with Screen() as screen:
             result = _played(folder, units, seed, screen)
-        show_result(result, folder / ANCHORS_NAME)
+        show_result(result)
     if result.broken:
         number = len(result.broken)
         message = f"{number} of {len(result.proofs)} promises do not hold: {result.broken[0]}"
@@ -68,11 +76,11 @@ def command(*, units: int, seed: int, folder: Path | None, as_json: bool) -> Non
 
 
 def _prepared(folder: Path | None) -> Path:
-    """Return the folder; a demo never writes into a database that is there."""
+    """Return the folder; a demo never writes over anything that is there."""
     if folder is None:
         return Path(tempfile.mkdtemp(prefix="tallgrass-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (DATABASE_NAME, ANCHORS_NAME):
+    for name in _ALL_NAMES:
         if (folder / name).exists():
             message = f"{folder / name} is there already; name another --dir or remove it"
             raise Refused(message)
@@ -80,35 +88,23 @@ def _prepared(folder: Path | None) -> Path:
 
 
 def _played(folder: Path, units: int, seed: int, watcher: Watcher) -> DemoResult:
-    result = play(folder / DATABASE_NAME, units=units, seed=seed, watcher=watcher)
+    result = play(folder, units=units, seed=seed, watcher=watcher)
     if result.head is not None:
         append_anchor(folder / ANCHORS_NAME, result.head, system_clock())
     return result
 
 
 def _document(result: DemoResult) -> dict[str, object]:
-    story = result.story
+    """Return the summary; every message is in `units`, `ignored`, `poison` or `duplicates`."""
+    units = len(result.manifest.units)
     return {
-        "ok": not result.broken,
-        "seed": result.seed,
-        "units": story.units,
-        "database": str(result.database),
-        "anchor_file": str(result.database.with_name(ANCHORS_NAME)),
-        "messages": story.messages,
-        "duplicates": story.duplicates,
-        "overwritten": story.overwritten,
-        "failed_attempts": story.failures,
-        "workers_killed": story.workers_killed,
-        "killer": story.killer,
-        "parked": story.parked_while_off,
-        "receipts": dict(sorted(story.receipts.items())),
-        "became": {
-            status.value: sum(counts.get(status.value, 0) for counts in _counts(result))
-            for status in Status
-        },
-        "proofs": [{**plain(proof), "holds": proof.holds} for proof in result.proofs],
+        "units": units,
+        "by_status": {status.value: result.by_status.get(status.value, 0) for status in Status},
+        "ignored": sum(result.ignored.values()),
+        "poison": result.poison,
+        "duplicates": result.manifest.duplicates,
+        "items": result.items,
+        "catalog_sha256": result.catalog_sha256,
+        "seconds": round(result.seconds, 3),
+        "units_per_second": round(units / max(result.seconds, 0.001), 1),
     }
-
-
-def _counts(result: DemoResult) -> list[dict[str, int]]:
-    return list(result.stats.by_dataset.values())

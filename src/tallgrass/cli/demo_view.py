@@ -14,10 +14,11 @@ from rich.text import Text
 
 from tallgrass.cli.tables import Cell, cell, console, on_terminal, say, show_table, status
 from tallgrass.ledger.vocabulary import Status
-from tallgrass.simulate.ledger_demo import Watcher
-from tallgrass.simulate.play import DemoResult
+from tallgrass.simulate.feed_plan import Fate
+from tallgrass.simulate.pipeline_demo import ANCHORS_NAME, CONFIG_NAME, DemoResult, Watcher
 
-_PROOF_WIDTH = 72
+_PROOF_WIDTH = 73
+_NAME_WIDTH = 14
 
 
 class Screen(Watcher):
@@ -35,8 +36,8 @@ class Screen(Watcher):
         )
 
     def __enter__(self) -> Self:
-        say(Text("Tallgrass: the ledger at work", style="bold green"))
-        say("Units and outcomes are made up; the ledger and its SQLite database are real.", "dim")
+        say(Text("Tallgrass: the pipeline at work", style="bold green"))
+        say("The feed and its clock are made up; queue, files, ledger and catalog are real.", "dim")
         say()
         self._progress.start()
         return self
@@ -49,15 +50,15 @@ class Screen(Watcher):
     ) -> None:
         self._progress.stop()
 
-    def begin(self, title: str, units: int) -> None:
+    def begin(self, title: str, total: int) -> None:
         """Begin a bar."""
         for task in self._progress.task_ids:
             self._progress.remove_task(task)
-        self._progress.add_task(title, total=units)
+        self._progress.add_task(title, total=total)
 
-    def advance(self, units: int) -> None:
+    def advance(self, number: int) -> None:
         """Move the bar on."""
-        self._progress.advance(self._progress.task_ids[0], units)
+        self._progress.advance(self._progress.task_ids[0], number)
 
     def end(self, title: str, told: str) -> None:
         """Tell what happened, above the bar."""
@@ -82,11 +83,38 @@ def called_as() -> str:
     return shlex.quote(str(shown.relative_to(here) if shown.is_relative_to(here) else shown))
 
 
-def show_result(result: DemoResult, anchors: Path) -> None:
-    """Print what became of the units, the proof, and what to try next."""
+def show_result(result: DemoResult) -> None:
+    """Print what came in, what became of it, the proof, and what to try next."""
+    _show_arrivals(result)
     _show_counts(result)
     _show_proofs(result)
-    _show_next(result, anchors)
+    _show_next(result)
+
+
+def _show_arrivals(result: DemoResult) -> None:
+    """Tell every message by what it brought."""
+    manifest = result.manifest
+    fates = [unit.fate for unit in manifest.units]
+    written_again = sum(fate in (Fate.OVERWRITTEN, Fate.STALE) for fate in fates)
+    ignored = sum(result.ignored.values())
+    first = manifest.messages - manifest.duplicates - ignored - result.poison
+    say()
+    say(f"What came in: {manifest.messages:,} messages", "bold")
+    show_table(
+        ("messages", "which"),
+        [
+            (first, f"announced {len(fates):,} units, {written_again:,} of them written again"),
+            (manifest.duplicates, "came a second time"),
+            (ignored, f"were no units and were let go: {_list(result.ignored)}"),
+            (result.poison, f"made no sense and were kept aside: {_list(manifest.poison)}"),
+        ],
+        right=("messages",),
+        wide=("which",),
+    )
+
+
+def _list(counts: dict[str, int]) -> str:
+    return ", ".join(f"{number} {name}" for name, number in counts.items()) or "none"
 
 
 def _show_counts(result: DemoResult) -> None:
@@ -103,16 +131,18 @@ def _show_counts(result: DemoResult) -> None:
         [cell("all", "bold"), *(cell(n, "bold") for n in totals), cell(sum(totals), "bold")]
     )
     say()
-    say("What became of them", "bold")
+    say("What became of each unit", "bold")
     names = [word.value for word in words]
     show_table(("dataset", *names, "units"), rows, right=(*names, "units"))
     say(
         Text.assemble(
-            status("succeeded"), ": done  ",
-            status("failed"), ": open to repair  ",
-            status("quarantined"), ": held for a person",
+            status("succeeded"), ": in the catalog  ",
+            status("failed"), ": its object is missing or broken  ",
+            status("quarantined"), ": tried too often, held for a person",
         )
     )  # fmt: skip
+    rate = len(result.manifest.units) / max(result.seconds, 0.001)
+    say(f"{result.seconds:.1f} s of work, {rate:,.0f} units a second", "dim")
 
 
 def _show_proofs(result: DemoResult) -> None:
@@ -127,26 +157,48 @@ def _show_proofs(result: DemoResult) -> None:
         say(line)
 
 
-def _show_next(result: DemoResult, anchors: Path) -> None:
-    database = shlex.quote(f"sqlite:///{result.database}")
+def _show_next(result: DemoResult) -> None:
+    anchors = shlex.quote(str(result.folder / ANCHORS_NAME))
     lines = (
-        ("wal stats", "how many stand where"),
-        ("wal list --status quarantined", "what waits for a person"),
-        (f"wal history {result.story.killer}", "the life of the killer"),
-        ("audit list --action quarantine", "who held what, and why"),
-        (f"audit verify --anchor {shlex.quote(str(anchors))}", "walk the sealed log"),
+        ("status", "the whole pipeline on one page"),
+        ("wal list --status failed", "what failed, and why"),
+        (f"wal history {_example(result)}", "the life of a unit whose worker died"),
+        ("audit list", "who did what"),
+        (f"audit verify --anchor {anchors}", "walk the sealed log"),
     )
     say()
-    say(Text.assemble(("The database is ", "bold"), cell(str(result.database)), ". Look into it:"))
+    say("Where it is", "bold")
+    for name, what in (
+        ("ledger.db", f"ledger and catalog: {result.items:,} STAC items with their provenance"),
+        ("queue.db", f"the queue, with {result.queue.dead:,} dead letters"),
+        ("objects/", "the files that the feed announced"),
+        ("tallgrass.toml", "the configuration that points to all of them"),
+    ):
+        say(Text.assemble(f"  {name:<{_NAME_WIDTH}}  ", (what, "dim")))
+    say(Text.assemble("  all in ", cell(str(result.folder), "bold")))
+    say(f"  The catalog's bytes have the SHA-256 {result.catalog_sha256}", "dim")
     say()
-    say(f"  export TALLGRASS_DATABASE_URL={database}")
+    say("What to try next", "bold")
+    say(f"  export TALLGRASS_CONFIG={shlex.quote(str(result.folder / CONFIG_NAME))}")
     for words, why in lines:
         say(Text.assemble((f"  # {why}\n", "dim"), f"  {called_as()} {words}"))
-    if on_terminal() and not result.broken:
-        say()
-        console().print(
-            Panel.fit(f"All {len(result.proofs)} promises hold.", border_style="green"),
-        )
-    elif not result.broken:
-        say()
-        say(f"All {len(result.proofs)} promises hold.")
+    _show_verdict(result)
+
+
+def _example(result: DemoResult) -> str:
+    """Return a unit whose life is worth a look: its worker died, another one finished it."""
+    units = result.manifest.units
+    plain = {unit.object_uri for unit in units if unit.fate == Fate.PLAIN}
+    finished = (uri for uri in result.taken_over if uri in plain)
+    return shlex.quote(next(finished, units[0].object_uri))
+
+
+def _show_verdict(result: DemoResult) -> None:
+    if result.broken:
+        return
+    say()
+    verdict = f"All {len(result.proofs)} promises hold."
+    if on_terminal():
+        console().print(Panel.fit(verdict, border_style="green"))
+    else:
+        say(verdict)

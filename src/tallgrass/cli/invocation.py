@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tallgrass.bootstrap import Stores
     from tallgrass.config import Config
+    from tallgrass.settings import Value
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -23,14 +26,23 @@ class Invocation:
     config_file: Path | None
     database: str | None
     debug: bool = False
+    #: Settings that the command's own flags give.
+    flags: "dict[str, Value]" = field(default_factory=dict)
 
     @cached_property
     def config(self) -> "Config":
         """The configuration, read when a command first needs it."""
         from tallgrass.config import load_config  # noqa: PLC0415 - help needs no configuration
 
-        flags = {} if self.database is None else {"database.url": self.database}
-        return load_config(file=self.config_file, flags=flags)
+        before = {} if self.database is None else {"database.url": self.database}
+        return load_config(file=self.config_file, flags={**before, **self.flags})
+
+    def use(self, flags: "Mapping[str, Value | None]") -> "Config":
+        """Let flags of a command count as those before its name; None is one not given."""
+        given = {key: value for key, value in flags.items() if value is not None}
+        self.flags = {**self.flags, **given}
+        self.__dict__.pop("config", None)
+        return self.config
 
     @contextmanager
     def stores(self, *, read_only: bool) -> Iterator["Stores"]:

@@ -20,7 +20,11 @@ PROGRAM = "tallgrass"
 
 #: Name → module of the command, and its line in the list. In the order in which one meets them.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("demo", "See the ledger at work on made-up units."),
+    "demo": ("demo", "See the pipeline at work on a simulated feed."),
+    "init": ("init", "Write a configuration file with every setting and its default."),
+    "ingest": ("ingest", "Turn notifications into a catalog."),
+    "status": ("status", "Show the whole pipeline on one page."),
+    "simulate": ("simulate", "Make a feed: objects, and messages that announce them."),
     "db": ("db", "Prepare and check the database."),
     "wal": ("wal", "Look at the ledger: list, show, history, stats, export, import."),
     "audit": ("audit", "The log of who did what: list, seal, verify."),
@@ -75,7 +79,7 @@ class LazyGroup(click.Group):
 @click.version_option(tallgrass.__version__, prog_name=PROGRAM)
 @click.pass_context
 def cli(ctx: click.Context, config_file: Path | None, database: str | None, *, debug: bool) -> None:
-    """Keep a ledger of NOAA open-data ingest that can be proved."""
+    """Turn NOAA open-data notifications into a catalog that can be proved."""
     ctx.obj = Invocation(config_file=config_file, database=database, debug=debug)
 
 

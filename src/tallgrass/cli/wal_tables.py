@@ -127,8 +127,8 @@ def show_history(record: WalRecord, events: Sequence[HistoryEvent]) -> None:
     )
 
 
-def show_stats(found: LedgerStats) -> None:
-    """Print how many records stand where."""
+def show_counts(found: LedgerStats) -> None:
+    """Print how many records of each dataset stand where."""
     names = [word.value for word in Status]
     rows: list[list[Cell]] = [
         [dataset, *(_count(counts.get(name, 0), name) for name in names), sum(counts.values())]
@@ -137,6 +137,11 @@ def show_stats(found: LedgerStats) -> None:
     totals = [sum(c.get(name, 0) for c in found.by_dataset.values()) for name in names]
     rows.append([Text("all", style="bold"), *(cell(n, "bold") for n in totals), sum(totals)])
     show_table(("dataset", *names, "all"), rows, right=(*names, "all"))
+
+
+def show_stats(found: LedgerStats) -> None:
+    """Print how many records stand where, what is due, and who works."""
+    show_counts(found)
     show_facts(
         [
             ("stale", sum(found.stale.values())),

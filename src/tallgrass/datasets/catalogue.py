@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import combinations
 from typing import Any
@@ -18,6 +18,8 @@ __all__ = ["Catalogue", "IgnoredKey", "KeyMatch", "default_catalogue"]
 
 #: Fields of a dataset that change no output: addresses, and what only plans the work.
 _SHAPES_NO_OUTPUT = frozenset({"topics", "cadence_s", "priority"})
+#: Keys that are remembered: those of some batches.
+_ROUTES_KEPT = 2048
 
 
 class Catalogue:
@@ -36,6 +38,9 @@ class Catalogue:
                 self._by_bucket[place] = (*self._by_bucket.get(place, ()), dataset)
         for (_, bucket), sharers in self._by_bucket.items():
             _require_disjoint(bucket, sharers)
+        # A unit is routed when its message is parsed and again when it is worked on: 1 µs instead
+        # of 7 the second time.
+        self._routed = lru_cache(maxsize=_ROUTES_KEPT)(self._route)
 
     def dataset(self, dataset_id: str) -> Dataset | None:
         """Return a dataset by its id."""
@@ -46,6 +51,9 @@ class Catalogue:
 
         A key that a grammar takes but whose time is impossible is refused.
         """
+        return self._routed(provider, bucket, key)
+
+    def _route(self, provider: str, bucket: str, key: str) -> KeyMatch | IgnoredKey | None:
         sharers = self._by_bucket.get((provider, bucket))
         if sharers is None:
             return None

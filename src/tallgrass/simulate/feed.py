@@ -77,6 +77,7 @@ class FeedObject:
 class FeedMessage:
     """A message arrives."""
 
+    at: datetime
     body: bytes
 
 
@@ -154,7 +155,7 @@ class Feed:
             while put is not None and put.time <= sending.arrives:
                 yield self._object(put)
                 put = next(puts, None)
-            yield FeedMessage(body=self._body(sending))
+            yield FeedMessage(at=sending.arrives, body=self._body(sending))
 
     def bodies(self) -> Iterator[bytes]:
         """Yield the messages alone, in order."""

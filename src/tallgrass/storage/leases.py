@@ -86,13 +86,6 @@ class Leases:
 
     def stop(self, worker: WorkerLease) -> tuple[str, ...]:
         """End a worker in good order: units that it still holds go back as due at once."""
-        release = _Release(
-            error_code="handed_back",
-            message="the worker was asked to stop",
-            kind="hand_back",
-            actor=worker.worker_id,
-            rolled_back=False,
-        )
 
         def work(tx: Transaction) -> tuple[str, ...]:
             now = tx.now()
@@ -100,10 +93,30 @@ class Leases:
                 raise WorkerFenced(
                     f"worker {worker.worker_id} ({worker.incarnation}) lost its lease"
                 )
-            held = tx.select("attempts_of_worker", incarnation=worker.incarnation)
-            return self._release(tx, now, [row["wal_id"] for row in held], release)
+            return self._hand_back(tx, now, worker, "the worker was asked to stop")
 
         return self._runner.run(work)
+
+    def hand_back(self, worker: WorkerLease) -> tuple[str, ...]:
+        """Give back what a worker still holds after a batch that it could not finish."""
+
+        def work(tx: Transaction) -> tuple[str, ...]:
+            return self._hand_back(tx, tx.now(), worker, "the store failed before the batch ended")
+
+        return self._runner.run(work)
+
+    def _hand_back(
+        self, tx: Transaction, now: datetime, worker: WorkerLease, message: str
+    ) -> tuple[str, ...]:
+        release = _Release(
+            error_code="handed_back",
+            message=message,
+            kind="hand_back",
+            actor=worker.worker_id,
+            rolled_back=False,
+        )
+        held = tx.select("attempts_of_worker", incarnation=worker.incarnation)
+        return self._release(tx, now, [row["wal_id"] for row in held], release)
 
     def recover(self) -> Recovered:
         """Fence every worker whose lease has ended and free what it held.

@@ -152,6 +152,12 @@ class LedgerReader:
                 live_workers=tx.select("count_workers", now=now)[0]["workers"],
             )
 
+    def due_by_dataset(self) -> dict[str, int]:
+        """Count the units whose time has come, switched off or not."""
+        with self._database.reading() as tx:
+            rows = tx.select("count_due_by_dataset", now=tx.now())
+        return {row["dataset"]: row["records"] for row in rows}
+
     def _row(self, tx: Transaction, name: str) -> Row:
         by_uri = "://" in name
         if not by_uri and not _is_uuid(name):

@@ -1,5 +1,5 @@
--- Counts straight from the tables, by which the promises of the ledger are checked; they share no
--- statement with what they check.
+-- Counts straight from the tables, by which the promises are checked; they share no statement with
+-- what they check.
 
 -- name: count_records()
 SELECT count(*) AS found FROM wal_records;
@@ -7,17 +7,20 @@ SELECT count(*) AS found FROM wal_records;
 -- name: count_objects()
 SELECT count(DISTINCT object_uri) AS found FROM wal_records;
 
--- name: count_failed()
-SELECT count(*) AS found FROM wal_records WHERE status = 'failed';
+-- name: count_items()
+SELECT count(*) AS found FROM stac_items;
 
--- name: count_held_for(error_code)
-SELECT count(*) AS found FROM wal_records
-WHERE status = 'quarantined' AND last_error_code = :error_code;
+-- name: count_became(status, error_code, rows)
+-- Of the given objects, those whose unit stands so; without a code, whatever its code.
+SELECT count(*) AS found FROM json_each(:rows) AS unit
+JOIN wal_records AS r ON r.object_uri = unit.value
+WHERE r.status = :status AND (:error_code IS NULL OR r.last_error_code = :error_code);
 
--- name: count_applied_twice()
-SELECT count(*) AS found FROM (
-  SELECT wal_id FROM wal_attempts WHERE status = 'applied' GROUP BY wal_id HAVING count(*) > 1
-) AS twice;
+-- name: count_applied_twice(rows)
+-- Of the given objects, those whose unit was applied more than once.
+SELECT count(*) AS found FROM json_each(:rows) AS unit
+JOIN wal_records AS r ON r.object_uri = unit.value
+WHERE (SELECT count(*) FROM wal_attempts AS a WHERE a.wal_id = r.wal_id AND a.status = 'applied') > 1;
 
 -- name: count_overlaps()
 -- Two attempts of one unit that were open at the same time: the later began before the earlier ended.
@@ -29,6 +32,21 @@ WHERE a.closed_version IS NULL OR b.claimed_version <= a.closed_version;
 SELECT count(*) AS found FROM wal_records AS r
 WHERE r.attempts <> (SELECT count(*) FROM wal_attempts AS a WHERE a.wal_id = r.wal_id);
 
+-- name: count_torn()
+-- Units of which a part is there and another is not: a success has its item, the provenance of its
+-- applied attempt and an event; whatever never succeeded has none of them.
+SELECT count(*) AS found FROM wal_records AS r
+LEFT JOIN wal_attempts AS a
+  ON a.wal_id = r.wal_id AND a.attempt_no = r.applied_attempt AND a.status = 'applied'
+LEFT JOIN stac_items AS i ON i.wal_id = r.wal_id
+WHERE (r.status = 'succeeded') <> (a.wal_id IS NOT NULL)
+  OR (a.wal_id IS NOT NULL) <> (i.wal_id IS NOT NULL)
+  OR (a.wal_id IS NOT NULL AND i.sha256 <> a.item_sha256)
+  OR (a.wal_id IS NOT NULL) <> EXISTS (
+    SELECT 1 FROM provenance AS p WHERE p.wal_id = r.wal_id
+      AND (a.wal_id IS NULL OR p.sha256 = a.provenance_sha256))
+  OR (a.wal_id IS NOT NULL) <> EXISTS (SELECT 1 FROM outbox AS o WHERE o.subject = r.wal_id);
+
 -- name: count_written_after_fence()
 SELECT count(*) AS found FROM wal_attempts AS a
 JOIN workers AS w ON w.incarnation = a.worker_incarnation
@@ -37,17 +55,15 @@ WHERE w.fenced_at IS NOT NULL AND (a.status = 'applied' AND a.closed_at >= w.fen
 -- name: count_fenced_workers()
 SELECT count(*) AS found FROM workers WHERE fenced_at IS NOT NULL;
 
--- name: count_in_hand()
+-- name: count_unfinished()
 -- Units that are neither done, nor held for a person, nor failed for good.
 SELECT count(*) AS found FROM wal_records
 WHERE status = 'pending' OR status = 'in_progress' OR due_at IS NOT NULL;
 
--- name: count_wrong_successes()
--- A success whose item did not come from an applied attempt of its own.
-SELECT count(*) AS found FROM wal_records AS r
-LEFT JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.applied_attempt
-WHERE (r.status = 'succeeded') <> (a.status IS NOT NULL AND a.status = 'applied');
+-- name: count_poison()
+SELECT coalesce(sum(times_seen), 0) AS found FROM poison_messages;
 
--- name: count_among(status, rows)
-SELECT count(*) AS found FROM json_each(:rows) AS unit
-JOIN wal_records AS r ON r.wal_id = unit.value WHERE r.status = :status;
+-- name: applied_etags()
+-- What each item was made of.
+SELECT r.object_uri, a.read_etag FROM wal_records AS r
+JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.applied_attempt;

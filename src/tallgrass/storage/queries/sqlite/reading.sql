@@ -67,6 +67,10 @@ WHERE status = 'succeeded' AND last_error_code IS NOT NULL GROUP BY dataset;
 SELECT count(*) AS records, min(due_at) AS oldest FROM wal_records
 WHERE due_at IS NOT NULL AND due_at <= :now;
 
+-- name: count_due_by_dataset(now)
+SELECT dataset, count(*) AS records FROM wal_records
+WHERE due_at IS NOT NULL AND due_at <= :now GROUP BY dataset ORDER BY dataset;
+
 -- name: count_workers(now)
 SELECT count(*) AS workers FROM workers
 WHERE fenced_at IS NULL AND stopped_at IS NULL AND expires_at > :now;

@@ -1,0 +1,139 @@
+"""``tallgrass ingest``: run workers until they are told to stop."""
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+
+import click
+
+from tallgrass.bootstrap import LoopReport, Until, ingest, open_current_stores
+from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.text import hide_credentials, print_json
+from tallgrass.cli.worker_processes import run_processes
+from tallgrass.clock import system_clock
+from tallgrass.config import Config
+from tallgrass.telemetry.log_recorder import LogRecorder
+
+PROCESSES_MAX = 64
+
+
+@click.command(
+    name="ingest",
+    epilog=examples(
+        "tallgrass ingest --drain",
+        "tallgrass ingest --queue sqlite:///queue.db --store sqlite:///ledger.db --processes 2",
+    ),
+)
+@click.option("--queue", metavar="URL", help="Where messages come from (queue.url).")
+@click.option("--store", metavar="URL", help="Ledger and catalog (database.url).")
+@click.option("--objects", metavar="URL", help="file:FOLDER, or event (objects.url).")
+@click.option("--once", is_flag=True, help="End after one round: a batch of messages, one of due.")
+@click.option("--drain", is_flag=True, help="End when queue and ledger have nothing to do now.")
+@click.option(
+    "--processes",
+    type=click.IntRange(1, PROCESSES_MAX),
+    default=1,
+    show_default=True,
+    help="How many workers, each a process of its own.",
+)
+@click.option("--batch", type=int, metavar="N", help="Units worked on together (worker.batch).")
+@output_option
+@pass_invocation
+def command(  # noqa: PLR0913 - one parameter an option
+    invocation: Invocation,
+    *,
+    queue: str | None,
+    store: str | None,
+    objects: str | None,
+    once: bool,
+    drain: bool,
+    processes: int,
+    batch: int | None,
+    as_json: bool,
+) -> None:
+    """Turn notifications into a catalog.
+
+    Runs until it is told to stop: by Ctrl-C or SIGTERM it finishes its batch, hands back what it
+    holds and reports. What happens is told on stderr, a line an event.
+    """
+    if once and drain:
+        message = "--once or --drain, not both"
+        raise click.UsageError(message)
+    config = invocation.use(
+        {"queue.url": queue, "database.url": store, "objects.url": objects, "worker.batch": batch}
+    )
+    until = Until.ONCE if once else Until.DRAINED if drain else Until.STOPPED
+    # A database that cannot be used is told once, before any process starts.
+    open_current_stores(config, read_only=True).close()
+    with _told_to_stop() as stop:
+        report = (
+            _run_here(config, until, stop)
+            if processes == 1
+            else run_processes(config, until, stop, processes)
+        )
+    if as_json:
+        print_json({"processes": processes, **asdict(report)})
+    else:
+        _show(report, processes)
+
+
+def log_line(line: str) -> None:
+    """Write a line of the log in one piece: several processes share stderr."""
+    sys.stderr.write(hide_credentials(line))
+    sys.stderr.flush()
+
+
+def _run_here(config: Config, until: Until, stop: threading.Event) -> LoopReport:
+    def sleep(seconds: float) -> None:
+        stop.wait(seconds)
+
+    return ingest(
+        config,
+        until=until,
+        stop=stop.is_set,
+        sleep=sleep,
+        recorder=LogRecorder(log_line, system_clock),
+    )
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[threading.Event]:
+    """Turn the first SIGTERM or SIGINT into an event; a second one ends the process."""
+    stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def told(_number: int, _frame: object) -> None:
+        stop.set()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    for number in before:
+        signal.signal(number, told)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _show(report: LoopReport, processes: int) -> None:
+    from tallgrass.cli.tables import say, show_facts  # noqa: PLC0415 - rich is for tables only
+
+    say("What this run did", "bold")
+    show_facts(
+        [
+            ("processes", processes),
+            ("rounds", report.rounds),
+            ("messages received", report.messages),
+            ("units worked on", report.units),
+            *((f"  {name}", number) for name, number in sorted(report.by_verdict.items())),
+            ("announced units", sum(report.by_action.values())),
+            *((f"  {name}", number) for name, number in sorted(report.by_action.items())),
+            ("no units", sum(report.ignored.values())),
+            *((f"  {name}", number) for name, number in sorted(report.ignored.items())),
+            ("poison", report.poison),
+        ]
+    )

@@ -1,0 +1,150 @@
+"""``tallgrass status``: the whole pipeline on one page, by reading only."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import click
+
+from tallgrass.bootstrap import LedgerStats, read_queue_status
+from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.text import print_json
+from tallgrass.clock import Clock, system_clock
+from tallgrass.governance.switches import KillSwitch, SwitchedOff, SwitchScope
+from tallgrass.ledger.vocabulary import Status
+from tallgrass.queues.protocol import QueueStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """What the page shows."""
+
+    stats: LedgerStats
+    #: Due units whose dataset is switched off.
+    parked: int
+    queue_name: str
+    #: None if the queue was never made.
+    queue: QueueStatus | None
+    #: Those that are on, and so stop work.
+    switches: list[KillSwitch]
+    now: datetime
+
+    @property
+    def by_status(self) -> dict[str, int]:
+        """Units by where they stand."""
+        return {
+            status.value: sum(c.get(status.value, 0) for c in self.stats.by_dataset.values())
+            for status in Status
+        }
+
+
+@click.command(name="status", epilog=examples("tallgrass status", "tallgrass status --output json"))
+@click.option("--queue", metavar="URL", help="The queue to look at (queue.url).")
+@output_option
+@pass_invocation
+def command(invocation: Invocation, *, queue: str | None, as_json: bool) -> None:
+    """Show the whole pipeline on one page.
+
+    Units by state, how far behind it is, the queue, what is parked or stale, who works, which kill
+    switches are on. Writes nothing.
+    """
+    found = _look(invocation, queue, system_clock)
+    if as_json:
+        print_json(_document(found))
+    else:
+        _show(found)
+
+
+def _look(invocation: Invocation, queue: str | None, clock: Clock) -> Overview:
+    config = invocation.use({"queue.url": queue})
+    with invocation.stores(read_only=True) as stores:
+        stats = stores.reader.stats()
+        due = stores.reader.due_by_dataset()
+        switches = [switch for switch in stores.switches.switches() if switch.is_on]
+        off = stores.switches.switched_off(SwitchScope.INGEST)
+    return Overview(
+        stats=stats,
+        parked=_parked(due, off),
+        queue_name=config.text("queue.name"),
+        queue=read_queue_status(config),
+        switches=switches,
+        now=clock(),
+    )
+
+
+def _parked(due: dict[str, int], off: SwitchedOff) -> int:
+    return sum(number for dataset, number in due.items() if off.stops(dataset))
+
+
+def _document(found: Overview) -> dict[str, object]:
+    stats, queue = found.stats, found.queue
+    return {
+        "units": sum(found.by_status.values()),
+        "by_status": found.by_status,
+        "by_dataset": stats.by_dataset,
+        "stale": sum(stats.stale.values()),
+        "parked": found.parked,
+        "due": stats.due,
+        "oldest_due_at": stats.oldest_due_at,
+        "due_lag_s": _age(stats.oldest_due_at, found.now),
+        "live_workers": stats.live_workers,
+        "queue": None
+        if queue is None
+        else {
+            "name": found.queue_name,
+            "visible": queue.visible,
+            "in_flight": queue.in_flight,
+            "dead": queue.dead,
+            "oldest_sent_at": queue.oldest_sent_at,
+            "message_lag_s": _age(queue.oldest_sent_at, found.now),
+        },
+        "switches": found.switches,
+    }
+
+
+def _age(since: datetime | None, now: datetime) -> float | None:
+    """Return the seconds since then; clocks may differ a little, so never below zero."""
+    return None if since is None else max(0.0, round((now - since).total_seconds(), 3))
+
+
+def _show(found: Overview) -> None:
+    from tallgrass.cli.tables import Cell, cell, say, show_facts, show_table  # noqa: PLC0415
+    from tallgrass.cli.wal_tables import show_counts  # noqa: PLC0415
+
+    stats, queue = found.stats, found.queue
+    show_counts(stats)
+    show_facts(
+        [
+            ("due now", stats.due),
+            ("behind", _lag(stats.oldest_due_at, found.now)),
+            ("parked", found.parked),
+            ("stale", sum(stats.stale.values())),
+            ("live workers", stats.live_workers),
+        ],
+        title="Ledger",
+    )
+    facts: list[tuple[str, Cell]] = [("not there", "nothing was ever sent")]
+    if queue is not None:
+        facts = [
+            ("visible", queue.visible),
+            ("in flight", queue.in_flight),
+            ("dead letters", queue.dead),
+            ("oldest message", _lag(queue.oldest_sent_at, found.now)),
+        ]
+    show_facts(facts, title=f"Queue {found.queue_name}")
+    if not found.switches:
+        say("No kill switch is on.")
+        return
+    say("Kill switches that are on", "bold")
+    show_table(
+        ("scope", "dataset", "since", "by", "reason"),
+        [
+            (cell(s.scope.value, "red"), s.dataset, s.changed_at, s.actor, s.reason)
+            for s in found.switches
+        ],
+        wide=("reason",),
+    )
+
+
+def _lag(since: datetime | None, now: datetime) -> str:
+    seconds = _age(since, now)
+    return "nothing waits" if seconds is None else f"{seconds:,.0f} s"

@@ -1,0 +1,206 @@
+"""`tallgrass ingest` as a real process, on both databases: from messages to items, and its end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.command import tallgrass
+from tests.cli.pipeline import make_feed, shares
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from tests.support.backends import Backend
+
+LOG_LINE = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z (info|warning|error) "
+    r"[a-z_]+( [a-z_]+=(\"[^\n]*\"|\S+))*"
+)
+
+
+def by_status(backend: Backend) -> dict[str, int]:
+    """Count records by plain SQL."""
+    rows = backend.sql("SELECT status, count(*) FROM wal_records GROUP BY status")
+    return {str(status): int(number) for status, number in rows}
+
+
+def test_drain_turns_every_message_into_what_the_feed_asks_for(
+    backend: Backend, tmp_path: Path
+) -> None:
+    """With `--drain` all is done now: units as planned, an item for each success, poison kept."""
+    feed = make_feed(tmp_path, 60, *shares(zero_bytes="0.1", poison="0.05", deletions="0.05"))
+    done = feed.ingest(backend, "--drain")
+    assert done.code == 0, done.err
+    assert feed.told["expected"] == {"failed": 6, "succeeded": 54}
+    assert by_status(backend) == {"failed": 6, "succeeded": 54}
+    assert backend.sql("SELECT count(*) FROM stac_items") == [(54,)]
+    assert backend.sql("SELECT sum(times_seen) FROM poison_messages") in ([(3,)], [("3",)])
+    report = done.json
+    assert report["processes"] == 1
+    assert report["poison"] == 3
+    assert report["ignored"] == {"deletion": 3}
+    assert report["by_verdict"] == {"succeeded": 54, "failed": 6}
+    assert (feed.in_queue(), feed.in_queue("dead_letters")) == (0, 6)
+    # A line an event, also for messages that hold quotes.
+    lines = done.err.splitlines()
+    assert [line for line in lines if not LOG_LINE.fullmatch(line)] == []
+    assert sum(" warning message_poisoned queue=nodd-primary " in line for line in lines) == 3
+    assert sum(" unit_failed " in line and "error_code=size_zero" in line for line in lines) == 6
+    assert " info worker_started worker_id=worker " in lines[0]
+    assert " info worker_stopped worker_id=worker " in lines[-1]
+
+
+def test_once_takes_one_batch(backend: Backend, tmp_path: Path) -> None:
+    """`--once --batch 7` takes seven messages and leaves the others as they are."""
+    feed = make_feed(tmp_path, 20, *shares())
+    done = feed.ingest(backend, "--once", "--batch", "7")
+    assert done.code == 0, done.err
+    assert (done.json["rounds"], done.json["messages"], done.json["units"]) == (1, 7, 7)
+    assert by_status(backend) == {"succeeded": 7}
+    assert feed.in_queue() == 13
+
+
+def test_processes_share_the_work_and_end_together(backend: Backend, tmp_path: Path) -> None:
+    """`--processes 2` runs two workers with leases of their own; the report adds them up."""
+    feed = make_feed(tmp_path, 40, *shares())
+    done = feed.ingest(backend, "--drain", "--processes", "2", "--batch", "5")
+    assert done.code == 0, done.err
+    assert (done.json["processes"], done.json["units"], done.json["messages"]) == (2, 40, 40)
+    assert by_status(backend) == {"succeeded": 40}
+    leases = backend.sql("SELECT incarnation FROM workers WHERE stopped_at IS NOT NULL")
+    assert len(leases) == 2
+
+
+def test_objects_says_what_is_believed(backend: Backend, tmp_path: Path) -> None:
+    """`--objects event` reads nothing: what is missing from the folder is not missed."""
+    feed = make_feed(tmp_path, 10, *shares(missing="1"))
+    assert feed.ingest(backend, "--once").json["by_verdict"] == {"failed": 10}
+    other = make_feed(tmp_path / "other", 10, *shares(missing="1"), "--seed", "2")
+    done = other.ingest(backend, "--objects", "event", "--drain")
+    assert done.json["by_verdict"] == {"succeeded": 10}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_signal_ends_it_in_good_order(
+    backend: Backend, tmp_path: Path, number: signal.Signals, processes: str
+) -> None:
+    """Told to stop it finishes, hands back, reports and ends with 0; nothing stays in progress."""
+    feed = make_feed(tmp_path, 10, *shares())
+    child = feed.start(backend, "--processes", processes)
+    try:
+        wait_for(lambda: feed.in_queue() == 0 and by_status(backend) == {"succeeded": 10})
+        wait_for(lambda: len(backend.sql("SELECT 1 FROM workers")) == int(processes))
+        child.send_signal(number)
+        out, err = child.communicate(timeout=30)
+    finally:
+        child.kill()
+    assert child.returncode == 0, err
+    assert "Traceback" not in err
+    assert '"units": 10' in out
+    assert err.count(" info worker_stopped ") == int(processes)
+    assert backend.sql("SELECT count(*) FROM workers WHERE stopped_at IS NULL") == [(0,)]
+
+
+def test_no_worker_outlives_the_process_that_started_it(backend: Backend, tmp_path: Path) -> None:
+    """SIGKILL of the parent: its workers notice, hand back and end by themselves."""
+    feed = make_feed(tmp_path, 10, *shares())
+    parent = feed.start(backend, "--processes", "2")
+    try:
+        wait_for(lambda: len(backend.sql("SELECT 1 FROM workers")) == 2)
+        children = children_of(parent)
+        assert len(children) >= 2
+    finally:
+        parent.kill()
+        parent.wait()
+    wait_for(lambda: not any(is_running(pid) for pid in children))
+    assert parent.stderr is not None
+    parent.stderr.close()
+    assert parent.stdout is not None
+    parent.stdout.close()
+    assert backend.sql("SELECT count(*) FROM workers WHERE stopped_at IS NULL") == [(0,)]
+
+
+def test_a_worker_that_dies_is_told(backend: Backend, tmp_path: Path) -> None:
+    """One of two workers killed: the other goes on, and the command ends with 1 and says so."""
+    feed = make_feed(tmp_path, 10, *shares())
+    parent = feed.start(backend, "--processes", "2")
+    try:
+        # Nothing is held any more, so that only the death itself is told.
+        wait_for(lambda: by_status(backend) == {"succeeded": 10})
+        wait_for(lambda: len(backend.sql("SELECT 1 FROM workers")) == 2)
+        workers = [pid for pid in children_of(parent) if b"spawn_main" in command_line(pid)]
+        os.kill(workers[0], signal.SIGKILL)
+        wait_for(lambda: not is_running(workers[0]))
+        assert parent.poll() is None
+        parent.send_signal(signal.SIGTERM)
+        _, err = parent.communicate(timeout=30)
+    finally:
+        parent.kill()
+    assert parent.returncode == 1
+    assert "ended with -9" in err
+    assert err.count(" info worker_stopped ") == 1
+
+
+def test_what_cannot_run_is_told_before_it_starts(tmp_path: Path) -> None:
+    """Two ends at once, no such folder, no tables, a batch of 0: told with a code, nothing made."""
+    store = ("--store", f"sqlite:///{tmp_path / 'l.db'}")
+    queue = ("--queue", f"sqlite:///{tmp_path / 'q.db'}")
+    as_json = ("--output", "json")
+    both = tallgrass("ingest", "--once", "--drain", *store, *queue, *as_json)
+    assert (both.code, both.error["code"]) == (2, "invalid_input")
+    none = tallgrass("ingest", "--once", "--batch", "0", *store, *queue, *as_json)
+    assert (none.code, none.error["code"]) == (2, "config_invalid")
+    for processes in ("1", "2"):
+        bare = tallgrass("ingest", "--once", *store, *queue, "--processes", processes, *as_json)
+        assert (bare.code, bare.error["code"]) == (4, "database_unreachable")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_folder_that_is_not_there_is_a_bad_setting(
+    backend: Backend, tmp_path: Path, processes: str
+) -> None:
+    """`--objects` that names no folder: exit code 2 and the setting, whoever found it."""
+    feed = make_feed(tmp_path, 1, *shares())
+    done = feed.ingest(
+        backend, "--objects", f"file:{tmp_path / 'no'}", "--once", "--processes", processes
+    )
+    assert done.code == 2
+    assert '"code": "config_invalid"' in done.err
+    assert "objects.url" in done.err
+
+
+def wait_for(condition: object, seconds: float = 30) -> None:
+    """Wait until something holds."""
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come true in time"
+        time.sleep(0.05)
+
+
+def children_of(parent: subprocess.Popen[str]) -> list[int]:
+    """Return the processes that a process has started."""
+    text = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text(encoding="ascii")
+    return [int(pid) for pid in text.split()]
+
+
+def command_line(pid: int) -> bytes:
+    """Return the arguments of a process."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process is there and no zombie."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    except FileNotFoundError:
+        return False

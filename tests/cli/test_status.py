@@ -1,0 +1,102 @@
+"""`tallgrass status`: the whole pipeline on one page, as it was written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tallgrass.bootstrap import open_queue
+from tallgrass.config import load_config
+from tallgrass.governance.switches import SwitchScope
+from tests.cli.command import tallgrass
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.backends import Backend
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> str:
+    """A queue with two visible messages, one in flight and one dead letter."""
+    url = f"sqlite:///{tmp_path / 'queue.db'}"
+    flags: dict[str, str | int] = {"queue.url": url, "queue.max_receive_count": 1}
+    opened = open_queue(load_config(environment={}, flags=flags))
+    opened.send([b"dies"])
+    opened.change_visibility([(m.receipt, 0) for m in opened.receive(1)])
+    opened.send([b"flies", b"waits", b"waits too"])
+    assert [m.body for m in opened.receive(1)] == [b"flies"]
+    opened.close()
+    return url
+
+
+def test_the_page_says_what_the_ledger_holds(filled: Backend, queue: str) -> None:
+    """Units by state, due, parked, stale, workers, switches: as they were written."""
+    found = tallgrass("status", "--queue", queue, "--output", "json", at=filled).json
+    assert found["units"] == 10
+    assert found["by_status"] == {
+        "pending": 1, "in_progress": 1, "succeeded": 5, "failed": 2, "quarantined": 1,
+    }  # fmt: skip
+    assert found["by_dataset"]["hrrr"] == {"failed": 2, "quarantined": 1}
+    assert (found["stale"], found["live_workers"]) == (1, 1)
+    due = filled.sql("SELECT dataset, due_at FROM wal_records WHERE due_at IS NOT NULL")
+    assert found["due"] == len(due)
+    assert found["parked"] == sum(dataset == "nexrad-l2" for dataset, _ in due) == 1
+    assert found["oldest_due_at"] == min(due_at for _, due_at in due)
+    assert 0 <= found["due_lag_s"] < 60
+    assert [(s["scope"], s["dataset"], s["actor"]) for s in found["switches"]] == [
+        ("ingest", "nexrad-l2", "j.doe")
+    ]
+
+
+def test_the_page_says_what_waits_in_the_queue(filled: Backend, queue: str) -> None:
+    """Visible, in flight, dead and the age of the oldest message; the name is the setting's."""
+    found = tallgrass(
+        "status", "--queue", queue, "--output", "json",
+        at=filled, env={"TALLGRASS_QUEUE_NAME": "second"},
+    ).json["queue"]  # fmt: skip
+    assert (found["visible"], found["in_flight"], found["dead"]) == (2, 1, 1)
+    assert found["name"] == "second"
+    assert 0 <= found["message_lag_s"] < 60
+
+
+def test_a_switch_that_is_off_again_is_not_shown(filled: Backend, tmp_path: Path) -> None:
+    """Work goes on: no switch is listed and nothing counts as parked, though it is due."""
+    stores = filled.open()
+    stores.switches.set(SwitchScope.INGEST, "nexrad-l2", is_on=False, actor="j.doe", reason="done")
+    stores.close()
+    nowhere = f"sqlite:///{tmp_path / 'none.db'}"
+    found = tallgrass("status", "--queue", nowhere, "--output", "json", at=filled).json
+    assert (found["switches"], found["parked"]) == ([], 0)
+    assert found["due"] >= 1
+
+
+def test_looking_writes_nothing(filled: Backend, tmp_path: Path) -> None:
+    """A queue that was never made is told as such, and not made."""
+    nowhere = tmp_path / "none.db"
+    found = tallgrass("status", "--queue", f"sqlite:///{nowhere}", "--output", "json", at=filled)
+    assert found.json["queue"] is None
+    assert not nowhere.exists()
+    shown = tallgrass("status", "--queue", f"sqlite:///{nowhere}", at=filled)
+    assert "nothing was ever sent" in shown.out
+
+
+def test_the_table_is_for_people(filled: Backend, queue: str) -> None:
+    """The same page in words."""
+    out = tallgrass("status", "--queue", queue, at=filled).out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "all 1 1 5 2 1 10" in lines
+    for line in ("parked 1", "stale 1", "live workers 1", "visible 2", "dead letters 1"):
+        assert line in lines
+    assert "Kill switches that are on" in lines
+    assert "maintenance" in out
+
+
+def test_a_file_that_is_no_queue_is_told(filled: Backend, tmp_path: Path) -> None:
+    """A file of something else: an error with a code, no traceback."""
+    other = tmp_path / "other.db"
+    other.write_text("something else, long enough to be looked at" * 10)
+    done = tallgrass("status", "--queue", f"sqlite:///{other}", "--output", "json", at=filled)
+    assert done.code == 1
+    assert done.error["code"] == "database_corrupt"

@@ -1,0 +1,155 @@
+"""Quick checks for after every event: the promises in one statement, and what a message leaves."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tests.oracle.tables import announced_objects, read_rows, sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+#: One row a violation: what, and of which unit.
+_QUICK = """
+SELECT 'an item without a success' AS what, i.wal_id FROM stac_items AS i
+  LEFT JOIN wal_records AS r ON r.wal_id = i.wal_id
+  LEFT JOIN wal_attempts AS a ON a.wal_id = i.wal_id AND a.attempt_no = i.attempt_no
+  WHERE r.status IS NOT 'succeeded' OR a.status IS NOT 'applied' OR a.item_sha256 IS NOT i.sha256
+UNION ALL SELECT 'provenance of no applied attempt', p.wal_id FROM provenance AS p
+  LEFT JOIN wal_attempts AS a ON a.wal_id = p.wal_id AND a.attempt_no = p.attempt_no
+  WHERE a.status IS NOT 'applied'
+UNION ALL SELECT 'an event of no applied attempt', e.subject FROM outbox AS e
+  WHERE NOT EXISTS (SELECT 1 FROM wal_attempts AS a
+    WHERE a.wal_id = e.subject AND a.status = 'applied')
+UNION ALL SELECT 'an applied attempt without provenance', a.wal_id FROM wal_attempts AS a
+  LEFT JOIN provenance AS p ON p.wal_id = a.wal_id AND p.activity_id = a.prov_activity_id
+  WHERE a.status = 'applied' AND p.wal_id IS NULL
+UNION ALL SELECT 'a success without an item', r.wal_id FROM wal_records AS r
+  LEFT JOIN stac_items AS i ON i.wal_id = r.wal_id
+  WHERE r.status = 'succeeded' AND i.wal_id IS NULL
+UNION ALL SELECT 'pending and never due', wal_id FROM wal_records
+  WHERE status = 'pending' AND due_at IS NULL
+UNION ALL SELECT 'open attempts: not one, or of a unit that is not worked on', r.wal_id
+  FROM wal_records AS r WHERE (SELECT count(*) FROM wal_attempts AS a
+    WHERE a.wal_id = r.wal_id AND a.status = 'pending')
+  NOT BETWEEN (r.status = 'in_progress') AND (r.status IN ('in_progress', 'succeeded'))
+UNION ALL SELECT 'an open attempt of a worker that is gone', a.wal_id FROM wal_attempts AS a
+  LEFT JOIN workers AS w ON w.incarnation = a.worker_incarnation
+  WHERE a.status = 'pending'
+    AND (w.incarnation IS NULL OR w.fenced_at IS NOT NULL OR w.stopped_at IS NOT NULL)
+UNION ALL SELECT 'attempts miscounted', r.wal_id FROM wal_records AS r
+  WHERE r.attempts <> (SELECT count(*) FROM wal_attempts AS a WHERE a.wal_id = r.wal_id)
+UNION ALL SELECT 'a version that history does not tell', r.wal_id FROM wal_records AS r
+  WHERE r.version <> 1
+    + (SELECT count(*) + count(closed_version) FROM wal_attempts AS a WHERE a.wal_id = r.wal_id)
+    + (SELECT count(*) FROM wal_transitions AS t WHERE t.wal_id = r.wal_id)
+"""
+
+_EFFECTS = (
+    "SELECT wal_id, attempt_no FROM stac_items",
+    "SELECT wal_id, attempt_no FROM provenance",
+)
+
+
+def quick_violations(database: Any) -> list[str]:
+    """Return violations that one statement on SQLite finds."""
+    return [f"{what}: {wal_id}" for what, wal_id in database.execute(_QUICK)]
+
+
+def held_too_long(database: Any, claimed_before: str) -> list[str]:
+    """Return attempts that are still open though they were claimed before that time."""
+    rows = database.execute(
+        "SELECT wal_id, attempt_no, claimed_at FROM wal_attempts "
+        "WHERE status = 'pending' AND claimed_at < ?",
+        (claimed_before,),
+    )
+    return [f"{row[0]} attempt {row[1]} is open since {row[2]}" for row in rows]
+
+
+def effects_before_records(inside: Any, outside: Any) -> list[str]:
+    """Return effects that a transaction is about to commit without an attempt committed before.
+
+    `inside` is the connection of that transaction, `outside` another one, which sees only what is
+    committed.
+    """
+    found = []
+    for query in _EFFECTS:
+        about_to_be = {tuple(row) for row in inside.execute(query)}
+        for wal_id, attempt_no in sorted(about_to_be - set(outside.execute(query))):
+            row = outside.execute(
+                "SELECT status FROM wal_attempts WHERE wal_id = ? AND attempt_no = ?",
+                (wal_id, attempt_no),
+            ).fetchone()
+            if row is None or row[0] != "pending":
+                found.append(f"effect of {wal_id} attempt {attempt_no}, which is {row}")
+    return found
+
+
+def wrongly_released(
+    database: Any, queue: Any, position: int, known_buckets: Collection[str]
+) -> list[str]:
+    """Return why the message at this position of the queue must not leave it now."""
+    row = queue.execute("SELECT body FROM messages WHERE position = ?", (position,)).fetchone()
+    if row is None:
+        return []
+    body = bytes(row[0])
+    if must_be_kept(body, known_buckets):
+        stored = database.execute(
+            "SELECT 1 FROM poison_messages WHERE body_sha256 = ?", (sha256(body),)
+        ).fetchone()
+        return [] if stored else [f"message {position} is poison and was not stored"]
+    ingestable = {uri for uri in announced_objects(body) if not uri.endswith((".idx", "_MDM"))}
+    return [
+        f"message {position} leaves, but {text}"
+        for uri in sorted(ingestable)
+        for text in _unfinished(database, queue, position, uri)
+    ]
+
+
+def must_be_kept(body: bytes, known_buckets: Collection[str]) -> bool:
+    """Tell whether no unit can be made of a message that should have one."""
+    try:
+        message = json.loads(body, parse_constant=_refuse)
+        if isinstance(message, dict) and isinstance(message.get("Message"), str):
+            message = json.loads(message["Message"], parse_constant=_refuse)
+    except ValueError:
+        return True
+    for record in message.get("Records", ()):
+        s3 = record["s3"]
+        if "key" not in s3["object"] or s3["bucket"]["name"] not in known_buckets:
+            return True
+    return False
+
+
+def _unfinished(database: Any, queue: Any, position: int, uri: str) -> Iterator[str]:
+    found = read_rows_of(database, uri)
+    if not found:
+        yield f"{uri} is not in the ledger"
+        return
+    status, due_at, by_message = found[0]
+    if status in {"succeeded", "quarantined"} or due_at is not None:
+        return
+    if status == "in_progress" and not by_message:
+        return  # the ledger itself runs it, and will again
+    others = read_rows(queue, f"SELECT position, body FROM messages WHERE position <> {position}")
+    others += read_rows(queue, "SELECT position, body FROM dead_letters")
+    if not any(uri in announced_objects(other["body"]) for other in others):
+        yield f"{uri} is {status} and nobody else tells of it"
+
+
+def read_rows_of(database: Any, uri: str) -> list[tuple[str, str | None, bool]]:
+    """Return status, due time and whether a message brought the last attempt."""
+    return [
+        (status, due_at, bool(by_message))
+        for status, due_at, by_message in database.execute(
+            "SELECT r.status, r.due_at, a.sqs_message_id IS NOT NULL FROM wal_records AS r "
+            "LEFT JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.attempts "
+            "WHERE r.object_uri = ?",
+            (uri,),
+        )
+    ]
+
+
+def _refuse(_word: str) -> None:
+    raise ValueError

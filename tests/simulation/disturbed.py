@@ -1,0 +1,223 @@
+"""Databases, queues and objects that fail when they are told to; all else is the real thing."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tallgrass.errors import (
+    CommitUnknown,
+    DatabaseLocked,
+    DatabaseUnreachable,
+    DataRefused,
+    TransactionConflict,
+)
+from tallgrass.evidence.formats import HEAD_BYTES
+from tallgrass.evidence.object_store import ObjectBytes
+from tallgrass.evidence.reading import ReadFailure
+from tests.oracle.at_any_time import effects_before_records, wrongly_released
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from tallgrass.ledger.claim import Claim, CommitResult, Receipt, WorkerLease
+    from tallgrass.ledger.outcome import Outcome
+    from tallgrass.ledger.unit import IngestUnit
+    from tallgrass.operators.effects import Effects
+    from tallgrass.queues.embedded import EmbeddedQueue
+    from tallgrass.queues.protocol import QueueMessage, QueueStatus
+    from tallgrass.storage.ledger import Ledger
+
+#: What may befall a transaction, and when.
+STORE_FAULTS = (
+    "locked",
+    "unreachable",
+    "conflict",
+    "unknown, rolled back",
+    "unknown, committed",
+    "crash before COMMIT",
+    "crash after COMMIT",
+)
+#: Reading may fail with these; each is retried.
+READ_FAULTS = ("transient_network_error", "access_denied", "io_error", "missing_object")
+
+
+class Crashed(BaseException):
+    """The process is gone, in the middle of whatever it did."""
+
+
+@dataclass
+class StoreFaults:
+    """What will befall a connection: after so many transactions, this."""
+
+    armed: list[tuple[int, str]] = field(default_factory=list)
+
+    def next(self) -> str | None:
+        """Count a transaction; return what befalls it."""
+        hit = None
+        waiting = []
+        for countdown, kind in self.armed:
+            if countdown == 0 and hit is None:
+                hit = kind
+            else:
+                waiting.append((max(countdown - 1, 0), kind))
+        self.armed = waiting
+        return hit
+
+
+def disturb(
+    database: Any, faults: StoreFaults, before_commit: Callable[[Any], None] | None = None
+) -> None:
+    """Let the transactions of a connection fail as told."""
+    begin = database.transaction
+
+    @contextlib.contextmanager
+    def transaction() -> Iterator[Any]:
+        fault = faults.next()
+        if fault == "locked":
+            raise DatabaseLocked("simulated")
+        with begin() as opened:
+            yield opened
+            if before_commit is not None:
+                before_commit(opened)
+            _fail_before(fault)
+        if fault == "unknown, committed":
+            raise CommitUnknown("simulated")
+        if fault == "crash after COMMIT":
+            raise Crashed
+
+    database.transaction = transaction
+
+
+def _fail_before(fault: str | None) -> None:
+    if fault == "unreachable":
+        raise DatabaseUnreachable("simulated")
+    if fault == "conflict":
+        raise TransactionConflict("simulated")
+    if fault == "unknown, rolled back":
+        raise CommitUnknown("simulated")
+    if fault == "crash before COMMIT":
+        raise Crashed
+
+
+class Objects:
+    """Objects in memory."""
+
+    def __init__(self) -> None:
+        self._contents: dict[str, tuple[bytes, str]] = {}
+        #: What the next reads of an object meet.
+        self.faults: dict[str, list[str]] = {}
+
+    def put(self, uri: str, content: bytes) -> None:
+        """Write an object, perhaps over an older one."""
+        digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
+        self._contents[uri] = (content, digest)
+
+    def read(self, object_uri: str, tail_bytes: int) -> ObjectBytes | ReadFailure:
+        """Return the object, or what is wrong today."""
+        if waiting := self.faults.get(object_uri):
+            code = waiting.pop()
+            return ReadFailure(code=code, message=f"{object_uri}: simulated")
+        if object_uri not in self._contents:
+            return ReadFailure(code="missing_object", message=f"{object_uri} is not there")
+        content, etag = self._contents[object_uri]
+        return ObjectBytes(
+            head=content[:HEAD_BYTES],
+            tail=content[-tail_bytes:],
+            size=len(content),
+            etag=etag,
+        )
+
+
+class WatchedQueue:
+    """A worker's view of the queue: acknowledgements may be lost, and each is judged."""
+
+    def __init__(
+        self,
+        queue: EmbeddedQueue,
+        *,
+        ledger: sqlite3.Connection,
+        messages: sqlite3.Connection,
+        buckets: Collection[str],
+        violations: list[str],
+    ) -> None:
+        self._queue = queue
+        self._ledger = ledger
+        self._messages = messages
+        self._buckets = buckets
+        self._violations = violations
+        self.name = queue.name
+        self.lose_acknowledgements = 0
+
+    def receive(self, limit: int) -> Sequence[QueueMessage]:
+        """Take messages."""
+        return self._queue.receive(limit)
+
+    def delete(self, receipts: Sequence[str]) -> Sequence[str]:
+        """Judge whether these messages may go, then delete them, or lose the request."""
+        for receipt in receipts:
+            position = int(receipt.partition(".")[0])
+            self._violations.extend(
+                wrongly_released(self._ledger, self._messages, position, self._buckets)
+            )
+        if receipts and self.lose_acknowledgements:
+            self.lose_acknowledgements -= 1
+            return ()
+        return self._queue.delete(receipts)
+
+    def change_visibility(self, changes: Sequence[tuple[str, float]]) -> Sequence[str]:
+        """Keep messages, or lose the request."""
+        if changes and self.lose_acknowledgements:
+            self.lose_acknowledgements -= 1
+            return ()
+        return self._queue.change_visibility(changes)
+
+    def send(self, bodies: Sequence[bytes]) -> None:
+        """Send."""
+        self._queue.send(bodies)
+
+    def status(self) -> QueueStatus:
+        """Count."""
+        return self._queue.status()
+
+
+class RefusingLedger:
+    """A ledger that refuses some batches of several units, as for a bad row among them."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.refuse = 0
+
+    def record_and_claim(
+        self, worker: WorkerLease, units: Sequence[IngestUnit]
+    ) -> Sequence[Receipt]:
+        """Record and claim."""
+        return self._ledger.record_and_claim(worker, units)
+
+    def claim_due(self, worker: WorkerLease, limit: int) -> Sequence[Claim]:
+        """Claim what is due."""
+        return self._ledger.claim_due(worker, limit)
+
+    def commit(
+        self,
+        worker: WorkerLease,
+        outcomes: Sequence[tuple[Claim, Outcome]],
+        effects: Mapping[str, Effects],
+    ) -> CommitResult:
+        """Commit, or refuse a batch; a unit alone is never refused."""
+        if self.refuse and len(outcomes) > 1:
+            self.refuse -= 1
+            raise DataRefused("simulated")
+        return self._ledger.commit(worker, outcomes, effects)
+
+
+def order_of(ledger: sqlite3.Connection, violations: list[str]) -> Callable[[Any], None]:
+    """Return a hook for before COMMIT: every effect must have its attempt committed by then."""
+
+    def before_commit(transaction: Any) -> None:
+        violations.extend(effects_before_records(transaction.connection, ledger))
+
+    return before_commit

@@ -1,0 +1,315 @@
+"""The simulator: one thread, one seed, one history.
+
+First a world in which things go wrong, as its seed decides; every event is followed by the checks
+that must hold at any time. Then faults stop, and everything must come to an end within a bound of
+events and of virtual time; dead letters are sent again once, and the oracle judges the whole.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from tests.oracle.verdict import Disturbances, verdict
+from tests.simulation.disturbed import READ_FAULTS, STORE_FAULTS
+from tests.simulation.world import Template, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tests.simulation.actors import Process
+
+#: Faults stop; then everything ends within so many events, and so much virtual time.
+CALM_EVENTS_MAX = 4000
+CALM_TIME_MAX = timedelta(hours=2)
+
+#: Codes that a unit may end with though nothing is wrong with it.
+SUFFERED = frozenset({*READ_FAULTS, "etag_mismatch", "operator_error"})
+
+#: Where worlds are kept: in memory if the machine has a place for it.
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - each run makes a folder of its own
+
+
+@dataclass(kw_only=True)
+class History:
+    """What happened under one seed."""
+
+    seed: int
+    events: int = 0
+    violations: list[str] = field(default_factory=list)
+    #: Filled only if it is told.
+    lines: list[str] = field(default_factory=list)
+
+
+class Simulation:
+    """One world from its beginning to its end."""
+
+    def __init__(self, seed: int, template: Template, *, tell: bool = False) -> None:
+        self.history = History(seed=seed)
+        self._tell = tell
+        self._world = World(seed, template)
+        self._random = Random(seed ^ 0x5EED)
+        self._before: dict[str, str] = {}
+
+    def run(self) -> History:
+        """Play it; stop at the first violation."""
+        world = self._world
+        try:
+            self._play()
+            world.seal()
+            if not world.violations:
+                world.violations += verdict(
+                    world.ledger,
+                    world.queue_file,
+                    world.manifest,
+                    Disturbances(codes=SUFFERED, max_attempts=world.max_attempts, redriven=True),
+                )
+        finally:
+            self.history.violations = world.violations
+            world.close()
+        return self.history
+
+    def _play(self) -> None:
+        world = self._world
+        for process in world.processes:
+            self._event(process.name, process.start)
+        if self._disturbed() and self._calm():
+            redriven = world.redrive()
+            self._event("operator", lambda: f"sends {redriven} dead letters again")
+            self._calm()
+
+    # --- while things go wrong -----------------------------------------------------------------
+
+    def _disturbed(self) -> bool:
+        """Let things happen; return whether all promises held."""
+        events = self._swarm()
+        actions, weights = list(events), list(events.values())
+        total = 40 + 5 * len(self._world.uris) + self._random.randint(0, 60)
+        for _ in range(total):
+            action = self._random.choices(actions, weights)[0]
+            action()
+            if self._world.violations:
+                return False
+        return True
+
+    def _swarm(self) -> dict[Callable[[], None], float]:
+        """Choose which kinds of events this world knows, and how frequent they are."""
+        always: dict[Callable[[], None], float] = {
+            self._work: 30.0,
+            self._produce: 8.0,
+            self._tick: 4.0,
+        }
+        sometimes: dict[Callable[[], None], float] = {
+            self._kill: 1.0,
+            self._hang: 2.0,
+            self._ask_to_stop: 0.5,
+            self._store_fault: 4.0,
+            self._queue_fault: 1.5,
+            self._lose_acknowledgement: 1.5,
+            self._read_fault: 3.0,
+            self._refuse_a_batch: 1.0,
+            self._switch: 2.0,
+            self._long_wait: 0.5,
+            self._send_again: 1.0,
+            self._sweep: 1.0,
+            self._skew: 0.5,
+        }
+        chosen = {
+            action: weight * self._random.choice((0.3, 1.0, 3.0))
+            for action, weight in sometimes.items()
+            if self._random.random() < 0.6
+        }
+        return {**always, **chosen}
+
+    def _work(self) -> None:
+        process = self._any_process()
+        if not process.alive:
+            self._event(process.name, process.start)
+        elif not process.hung:
+            self._event(process.name, process.step)
+
+    def _produce(self) -> None:
+        count, delay = self._random.choice((1, 1, 2, 3, 10)), self._random.choice((0.0, 0.0, 0.5))
+        self._event("producer", lambda: self._world.produce(count, delay=delay))
+        if self._random.random() < 0.3:
+            self._event("producer", self._world.send_delayed)
+
+    def _tick(self) -> None:
+        seconds = self._random.choice((0.01, 1.0, 3.0, 8.0))
+        self._event("time", lambda: self._world.pass_time(seconds))
+
+    def _long_wait(self) -> None:
+        seconds = self._random.choice((25.0, 45.0, 130.0))
+        self._event("time", lambda: self._world.pass_time(seconds))
+
+    def _kill(self) -> None:
+        process = self._any_process()
+        self._event(process.name, process.crash)
+
+    def _hang(self) -> None:
+        process = self._any_process()
+        process.hung = not process.hung
+        self._event(process.name, lambda: "hangs" if process.hung else "goes on")
+        if process.hung:
+            return
+        # Before its heartbeat learns what happened meanwhile.
+        for _ in range(self._random.randint(0, 8)):
+            self._event(process.name, process.step)
+
+    def _ask_to_stop(self) -> None:
+        process = self._any_process()
+        process.asked_to_stop = True
+        self._event(process.name, lambda: "is asked to stop")
+
+    def _store_fault(self) -> None:
+        faults = self._random.choice(
+            [p.store_faults for p in self._world.processes] + [self._world.sweep_faults]
+        )
+        fault = (self._random.randint(0, 4), self._random.choice(STORE_FAULTS))
+        faults.armed.append(fault)
+        self._event("fate", lambda: f"lets a ledger transaction fail: {fault[1]}")
+
+    def _queue_fault(self) -> None:
+        process = self._any_process()
+        fault = (self._random.randint(0, 2), self._random.choice(STORE_FAULTS))
+        process.queue_faults.armed.append(fault)
+        self._event("fate", lambda: f"lets {process.name}'s queue fail: {fault[1]}")
+
+    def _lose_acknowledgement(self) -> None:
+        process = self._any_process()
+        process.queue.lose_acknowledgements += 1
+        self._event("fate", lambda: f"loses an acknowledgement of {process.name}")
+
+    def _read_fault(self) -> None:
+        due = self._world.due_objects() if self._random.random() < 0.5 else []
+        uri, code = self._random.choice(due or self._world.uris), self._random.choice(READ_FAULTS)
+        times = self._random.choice((1, 1, 2, 8))
+        self._world.objects.faults.setdefault(uri, []).extend([code] * times)
+        self._event("fate", lambda: f"lets {times} reads of {uri} fail: {code}")
+
+    def _refuse_a_batch(self) -> None:
+        process = self._any_process()
+        process.ledger.refuse += self._random.randint(1, 3)
+        self._event("fate", lambda: f"lets the database refuse a row of {process.name}'s batch")
+
+    def _switch(self) -> None:
+        dataset = self._random.choice(("goes-glm", "nexrad-l2", "hrrr", "*"))
+        on = self._random.random() < 0.5
+        self._event("operator", lambda: self._world.switch(dataset, on=on))
+
+    def _send_again(self) -> None:
+        self._event("producer", self._world.send_again)
+
+    def _sweep(self) -> None:
+        self._event("sweeper", self._world.sweep)
+
+    def _skew(self) -> None:
+        process = self._any_process()
+        process.skew_s = self._random.uniform(-3.0, 3.0)
+        self._event(process.name, lambda: f"has a clock that is off by {process.skew_s:.1f} s")
+
+    # --- when faults have stopped --------------------------------------------------------------
+
+    def _calm(self) -> bool:
+        """Let everything come to its end; return whether it did."""
+        world = self._world
+        self._stop_faults()
+        began, events = world.clock(), self.history.events
+        while not world.is_quiet():
+            for process in world.processes:
+                if not process.alive:
+                    self._event(process.name, process.start)
+                self._event(process.name, process.step)
+            if all(process.wake_at is not None for process in world.processes):
+                self._event("time", lambda: world.pass_time(1.0))
+            if world.violations:
+                return False
+            if self.history.events - events > CALM_EVENTS_MAX:
+                world.violations.append(f"not at its end after {CALM_EVENTS_MAX} calm events")
+            if world.clock() - began > CALM_TIME_MAX:
+                world.violations.append(f"not at its end after {CALM_TIME_MAX} without faults")
+        return not world.violations
+
+    def _stop_faults(self) -> None:
+        world = self._world
+        world.sweep_faults.armed.clear()
+        world.objects.faults.clear()
+        for process in world.processes:
+            process.store_faults.armed.clear()
+            process.queue_faults.armed.clear()
+            process.queue.lose_acknowledgements = process.ledger.refuse = 0
+            process.hung = False
+        for dataset in ("goes-glm", "nexrad-l2", "hrrr", "*"):
+            world.switch(dataset, on=False)
+        self._event("fate", lambda: "rests: no more faults")
+        self._event("producer", lambda: world.produce(len(world.coming)))
+        self._event("producer", world.send_delayed)
+
+    # --- the telling ---------------------------------------------------------------------------
+
+    def _any_process(self) -> Process:
+        return self._random.choice(self._world.processes)
+
+    def _event(self, who: str, action: Callable[[], str]) -> None:
+        """Let something happen, then judge the world."""
+        what = action()
+        self.history.events += 1
+        self._world.check()
+        if self._tell:
+            self._write_down(who, what)
+
+    def _write_down(self, who: str, what: str) -> None:
+        now = self._world.clock()
+        self.history.lines.append(f"{self.history.events:5} {now:%H:%M:%S} {who:9} {what}")
+        after = self._world.statuses()
+        for unit, status in after.items():
+            if self._before.get(unit) != status:
+                self.history.lines.append(f"{'':26}{unit}: {self._before.get(unit)} → {status}")
+        self._before = after
+
+
+def simulate(
+    seeds: Iterable[int],
+    *,
+    each: Callable[[History], None] = lambda _history: None,
+    stop_at_first: bool = False,
+) -> list[History]:
+    """Play every seed; a seed that breaks a promise is played again, to tell its history."""
+    place = str(SHARED_MEMORY) if SHARED_MEMORY.is_dir() else None
+    histories = []
+    with tempfile.TemporaryDirectory(dir=place, prefix="tallgrass-simulation-") as folder:
+        template = Template(Path(folder))
+        for seed in seeds:
+            history = Simulation(seed, template).run()
+            if history.violations:
+                history = Simulation(seed, template, tell=True).run()
+            histories.append(history)
+            each(history)
+            if stop_at_first and history.violations:
+                break
+    return histories
+
+
+def report(histories: Iterable[History]) -> str:
+    """Return the one line that sums it up."""
+    told = list(histories)
+    events = sum(history.events for history in told)
+    violations = sum(len(history.violations) for history in told)
+    return f"{len(told):,} seeds, {events:,} events, {violations:,} violations"
+
+
+def failure(history: History, lines: int = 60) -> str:
+    """Return how a seed went wrong and the command that repeats it."""
+    return "\n".join(
+        [
+            f"seed {history.seed} broke a promise after {history.events} events:",
+            *(f"  {text}" for text in history.violations[:10]),
+            "history:",
+            *history.lines[-lines:],
+            f"repeat it: make simulate FROM={history.seed} SEEDS=1",
+        ]
+    )

@@ -1,0 +1,298 @@
+"""One simulated world: a seed decides its feed, its settings and everything that happens in it."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from tallgrass.bootstrap import migrate_database, open_queue, open_stores
+from tallgrass.clock import format_instant
+from tallgrass.config import load_config
+from tallgrass.errors import TransientError
+from tallgrass.governance.switches import SwitchScope
+from tallgrass.simulate.feed import Feed, FeedMessage, FeedObject
+from tallgrass.simulate.feed_plan import FeedFaults
+from tests.oracle.at_any_time import held_too_long, quick_violations
+from tests.oracle.promises import broken_promises
+from tests.oracle.tables import announced_objects, read_tables
+from tests.simulation.actors import Process, no_sleep, seeded_ids
+from tests.simulation.disturbed import Crashed, Objects, StoreFaults, disturb
+from tests.support.backends import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tallgrass.config import Config
+
+FeedStep = FeedObject | FeedMessage
+
+#: Beyond the visibility timeout, until a unit must have left `in_progress`.
+SAFETY_WINDOW_S = 60.0
+#: Time passes in slices: in each, live workers renew and do not fall asleep over their work.
+SLICE_S = 5.0
+#: What a feed may suffer from, in larger shares than a real one: worlds are small.
+SHARES = {
+    "overwritten": 0.3,
+    "stale": 0.15,
+    "truncated": 0.1,
+    "zero_bytes": 0.05,
+    "missing": 0.1,
+    "duplicated": 0.2,
+    "reordered": 0.2,
+    "poison": 0.2,
+    "deletions": 0.1,
+    "sidecars": 0.1,
+    "test_events": 0.05,
+    "raw_delivery": 0.3,
+    "two_records": 0.3,
+}
+#: All promises are worked out again after so many changes; the quick ones after each.
+FULL_CHECK_EVERY = 40
+
+
+class Template:
+    """Migrated, empty databases to copy for each world."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        config = load_config(
+            environment={},
+            flags={
+                "database.url": f"sqlite:///{folder}/ledger.db",
+                "queue.url": f"sqlite:///{folder}/queue.db",
+            },
+        )
+        migrate_database(config)
+        open_queue(config).close()
+
+    def copy(self, folder: Path) -> None:
+        """Copy both files."""
+        for name in ("ledger.db", "queue.db"):
+            shutil.copyfile(self.folder / name, folder / name)
+
+
+def overwrites_last(steps: Sequence[FeedStep]) -> list[FeedStep]:
+    """Move second writes, and what may announce them, to the end: by then the first are done."""
+    written: set[str] = set()
+    again: set[str] = set()
+    now: list[FeedStep] = []
+    later: list[FeedStep] = []
+    for step in steps:
+        if isinstance(step, FeedObject):
+            uri = f"s3://{step.bucket}/{step.key}"
+            if uri in written:
+                again.add(uri)
+            written.add(uri)
+            (later if uri in again else now).append(step)
+        else:
+            (later if announced_objects(step.body) & again else now).append(step)
+    return [*now, *later]
+
+
+class World:
+    """Everything there is, on virtual time."""
+
+    def __init__(self, seed: int, template: Template) -> None:
+        self.random = Random(seed)
+        self.clock = ManualClock()
+        self.violations: list[str] = []
+        self._folder = tempfile.TemporaryDirectory(dir=template.folder)
+        folder = Path(self._folder.name)
+        template.copy(folder)
+        self.queue_file = folder / "queue.db"
+        self.config = self._settings(folder)
+        self.lease_s = 20.0
+        self.ledger = sqlite3.connect(folder / "ledger.db", isolation_level=None)
+        self.messages = sqlite3.connect(self.queue_file, isolation_level=None)
+        self.objects = Objects()
+        self.feed = self._feed(seed)
+        self.manifest = self.feed.manifest().to_json()
+        self.coming = list(self.feed.steps())
+        if self.random.random() < 0.7:
+            self.coming = overwrites_last(self.coming)
+        self.delayed: list[bytes] = []
+        self.sent: list[bytes] = []
+        self.uris = [unit.object_uri for unit in self.feed.manifest().units]
+        self.buckets = {uri.split("/")[2] for uri in self.uris}
+        self._producer = open_queue(self.config, clock=self.clock, ids=seeded_ids(self.random))
+        self._operator = open_stores(
+            self.config,
+            clock=self.clock,
+            ids=seeded_ids(self.random),
+            draw=self.random.random,
+            sleep=no_sleep,
+        )
+        self.sweep_faults = StoreFaults()
+        disturb(self._operator.database, self.sweep_faults)
+        self._swept_at = self.clock()
+        count = self.random.randint(1, 3)
+        self.processes = [Process(self, f"worker-{number + 1}") for number in range(count)]
+        self._seen = 0
+        self._changes = 0
+
+    def _feed(self, seed: int) -> Feed:
+        """Choose which faults the feed knows, and how frequent they are."""
+        units = self.random.randint(5, 40 if self.random.random() < 0.25 else 14)
+        shares = {
+            name: share if self.random.random() < 0.6 else 0.0 for name, share in SHARES.items()
+        }
+        return Feed(seed, units, FeedFaults(**shares))
+
+    def _settings(self, folder: Path) -> Config:
+        receives, attempts = self.random.choice(((5, 8), (5, 8), (3, 5)))
+        self.max_attempts = attempts
+        self.visibility_s = self.random.choice((40.0, 60.0, 120.0))
+        return load_config(
+            environment={},
+            flags={
+                "database.url": f"sqlite:///{folder}/ledger.db",
+                "queue.url": f"sqlite:///{self.queue_file}",
+                "queue.visibility_s": self.visibility_s,
+                "queue.max_receive_count": receives,
+                "ledger.max_attempts": attempts,
+                "ledger.retry_base_s": 2.0,
+                "ledger.retry_cap_s": 20.0,
+                "worker.batch": self.random.choice((1, 3, 10, 50)),
+                "worker.lease_s": 20.0,
+            },
+        )
+
+    # --- what happens --------------------------------------------------------------------------
+
+    def produce(self, count: int, *, delay: float = 0.0) -> str:
+        """Write the next objects and send the next messages; hold some of these back."""
+        bodies: list[bytes] = []
+        for step in self.coming[:count]:
+            match step:
+                case FeedObject(bucket=bucket, key=key, content=content):
+                    self.objects.put(f"s3://{bucket}/{key}", content)
+                case FeedMessage(body=body) if self.random.random() < delay:
+                    self.delayed.append(body)
+                case FeedMessage(body=body):
+                    bodies.append(body)
+        del self.coming[:count]
+        self.send(bodies)
+        return f"sends {len(bodies)} messages"
+
+    def send(self, bodies: list[bytes]) -> None:
+        """Send messages."""
+        self._producer.send(bodies)
+        self.sent += bodies
+
+    def send_delayed(self) -> str:
+        """Send what was held back, in any order."""
+        self.random.shuffle(self.delayed)
+        bodies, self.delayed = self.delayed, []
+        self.send(bodies)
+        return f"sends {len(bodies)} late messages"
+
+    def send_again(self) -> str:
+        """Send a message a second time."""
+        if self.sent:
+            self.send([self.random.choice(self.sent)])
+        return "sends a message again"
+
+    def pass_time(self, seconds: float) -> str:
+        """Let time pass; who lives renews, works on, and somebody sweeps."""
+        left = seconds
+        while left > 0:
+            self.clock.advance(min(left, SLICE_S))
+            left -= SLICE_S
+            for process in self.processes:
+                process.beat()
+                idle = self.clock() - (process.stepped_at or self.clock())
+                if process.alive and not process.hung and idle >= timedelta(seconds=SLICE_S):
+                    process.step()
+            if self.clock() - self._swept_at >= timedelta(seconds=self.lease_s / 2):
+                self.sweep()
+        return f"{seconds:.0f} s pass"
+
+    def sweep(self) -> str:
+        """Recover what lost workers held."""
+        try:
+            freed = self._operator.leases.recover()
+        except (TransientError, Crashed):
+            return "fails"
+        self._swept_at = self.clock()
+        return f"frees {len(freed.units)} units"
+
+    def switch(self, dataset: str, *, on: bool) -> str:
+        """Throw a kill switch."""
+        try:
+            self._operator.switches.set(
+                SwitchScope.INGEST, dataset, is_on=on, actor="operator", reason="simulated"
+            )
+        except (TransientError, Crashed):
+            return "fails"
+        return f"switches {dataset} {'off' if on else 'on again'}"
+
+    def quarantine(self, wal_id: str) -> None:
+        """Hold a unit by an operator's hand."""
+        query = "SELECT version FROM wal_records WHERE wal_id = ?"
+        version = self.ledger.execute(query, (wal_id,)).fetchone()[0]
+        self._operator.interventions.quarantine(
+            [(wal_id, version)], reason="simulated", actor="operator"
+        )
+
+    def redrive(self) -> int:
+        """Send every dead letter again."""
+        bodies = [row[0] for row in self.messages.execute("SELECT body FROM dead_letters")]
+        self.messages.execute("DELETE FROM dead_letters")
+        self._producer.send(bodies)
+        return len(bodies)
+
+    def seal(self) -> None:
+        """Chain the audit log."""
+        self._operator.audit.seal()
+
+    # --- what must hold ------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Judge the world after an event, if anything changed."""
+        oldest = self.clock() - timedelta(seconds=self.visibility_s + SAFETY_WINDOW_S)
+        self.violations += held_too_long(self.ledger, format_instant(oldest))
+        seen = self.ledger.execute("PRAGMA data_version").fetchone()[0]
+        if seen == self._seen:
+            return
+        self._seen = seen
+        self._changes += 1
+        self.violations += quick_violations(self.ledger)
+        if self._changes % FULL_CHECK_EVERY == 0:
+            self.violations += broken_promises(read_tables(self.ledger))
+
+    def due_objects(self) -> list[str]:
+        """Return the objects that the ledger itself will run."""
+        rows = self.ledger.execute("SELECT object_uri FROM wal_records WHERE due_at IS NOT NULL")
+        return sorted(row[0] for row in rows)
+
+    def statuses(self) -> dict[str, str]:
+        """Return what state each unit is in, for the history."""
+        rows = self.ledger.execute("SELECT object_uri, status, attempts FROM wal_records")
+        return {uri.rpartition("/")[2]: f"{status} ({attempts})" for uri, status, attempts in rows}
+
+    def is_quiet(self) -> bool:
+        """Tell whether nothing waits, is due or is worked on."""
+        waiting = self.messages.execute("SELECT count(*) FROM messages").fetchone()[0]
+        return (
+            not waiting
+            and not self.ledger.execute(
+                "SELECT (SELECT count(*) FROM wal_records WHERE due_at IS NOT NULL"
+                " OR status IN ('pending', 'in_progress'))"
+                " + (SELECT count(*) FROM wal_attempts WHERE status = 'pending')"
+            ).fetchone()[0]
+        )
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        for process in self.processes:
+            process.close()
+        self._producer.close()
+        self._operator.close()
+        self.ledger.close()
+        self.messages.close()
+        self._folder.cleanup()
