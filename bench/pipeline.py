@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from obstore.store import LocalStore
 
-from bench.pipeline_floor import FloorQueue, PipelineFloor, PostgresCatalog, SqliteCatalog
+from bench.catalog_floor import PostgresCatalog, SqliteCatalog
+from bench.pipeline_floor import FloorQueue, PipelineFloor
 from bench.report import Row, row
 from tallgrass.bootstrap import (
     Stores,
@@ -337,6 +338,6 @@ def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) ->
             folder=folder,
             objects=objects,
         ),
-        *memory(folder, 10_000 if quick else 200_000),
-        *latency(folder, 3 if quick else 20),
+        *memory(folder, 5_000 if quick else 200_000),
+        *latency(folder, 2 if quick else 20),
     ]

@@ -12,53 +12,25 @@ import hashlib
 import re
 import sqlite3
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
 import orjson
 
-from bench.floor import (
-    ATTEMPT_COLUMNS,
-    CLOSED_ATTEMPT,
-    CLOSED_RECORD,
-    RECORD_COLUMNS,
-    PostgresFloor,
-    SqliteFloor,
-)
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from obstore.store import LocalStore
 
+    from bench.catalog_floor import PostgresCatalog, Rows, SqliteCatalog
+
+#: Threads that read, as many as the pipeline has.
+READERS = 8
+
 Values = dict[str, Any]
-Rows = list[tuple[Any, ...]]
 
-
-def columns_of(text: str) -> list[str]:
-    """Return the names in a text."""
-    return text.split()
-
-
-ITEM_COLUMNS = columns_of(
-    "collection_id item_id wal_id attempt_no body sha256 west south east north start_at end_at "
-    "created_at updated_at"
-)
-PROVENANCE_COLUMNS = columns_of("wal_id activity_id attempt_no body sha256 run created_at")
-OUTBOX_COLUMNS = columns_of(
-    "outbox_id subject pipeline_id event_name dataset_id version idempotency_key target payload "
-    "care_label created_at"
-)
-CATALOG = {
-    "stac_items": (ITEM_COLUMNS, ("PRIMARY KEY (collection_id, item_id)", "UNIQUE (wal_id)")),
-    "provenance": (PROVENANCE_COLUMNS, ("PRIMARY KEY (wal_id, activity_id)",)),
-    "outbox": (
-        OUTBOX_COLUMNS,
-        ("PRIMARY KEY (outbox_id)", "UNIQUE (subject, idempotency_key, target)"),
-    ),
-}
 QUEUE_TABLES = (
     (
         "CREATE TABLE messages (position INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,"
@@ -70,12 +42,6 @@ QUEUE_TABLES = (
     ),
     "CREATE INDEX deliveries_visible_at ON deliveries (visible_at)",
 )
-#: Columns that are bytes, which PostgreSQL gets as text within JSON.
-_BYTES = frozenset({"evidence", "body", "run", "payload"})
-_NUMBERS = frozenset({"west", "south", "east", "north"})
-_TIMES = frozenset({"start_at", "end_at", "created_at", "updated_at"})
-_UUIDS = frozenset({"wal_id", "outbox_id"})
-
 _YEAR_ONE = datetime(1, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _TIMES_OF_KEY = re.compile(r".*_s(\d{14})_e(\d{14})_c\d{14}\.nc")
@@ -196,14 +162,18 @@ class PipelineFloor:
     """Takes batches from a floor queue into a floor database."""
 
     def __init__(
-        self, queue: FloorQueue, database: SqliteCatalog | PostgresCatalog, objects: Any = None
+        self,
+        queue: FloorQueue,
+        database: SqliteCatalog | PostgresCatalog,
+        objects: LocalStore | None = None,
     ) -> None:
         self._queue = queue
         self._database = database
-        self._read: Callable[[str], tuple[str, int]] | None = None
-        if objects is not None:
-            self._read = lambda path: read_object(objects, path)
+        self._objects = objects
+        self._pool = ThreadPoolExecutor(READERS)
         self._templates: Templates | None = None
+        #: Versions of code and configuration.
+        self._code = ("", "")
 
     def learn(self, sample: dict[str, Values], message_id: str, body: bytes) -> None:
         """Take constants and templates from the rows of one shipped unit and its message."""
@@ -227,9 +197,8 @@ class PipelineFloor:
         units = [self._values(message_id, body) for _, message_id, body in messages]
         units.sort(key=lambda unit: unit["wal_id"])
         self._claim(units, text_of(datetime.now(UTC)))
-        if self._read is not None:
-            for unit in units:
-                unit["etag"], unit["size"] = self._read(unit["path"])
+        if self._objects is not None:
+            list(self._pool.map(self._read, [units[at::READERS] for at in range(READERS)]))
         now = text_of(datetime.now(UTC))
         for unit in units:
             unit["started"], unit["ended"] = started, now
@@ -237,6 +206,16 @@ class PipelineFloor:
         self._close(units, text_of(datetime.now(UTC)))
         self._queue.delete([(position,) for position, _, _ in messages])
         return len(units)
+
+    def _read(self, units: list[Values]) -> None:
+        """Read files as the pipeline does: whole, with their MD5, and looked at once more."""
+        store = self._objects
+        assert store is not None
+        for unit in units:
+            content = bytes(store.get(unit["path"]).bytes())
+            store.head(unit["path"])
+            unit["etag"] = hashlib.md5(content, usedforsecurity=False).hexdigest()
+            unit["size"] = len(content)
 
     def _values(self, message_id: str, body: bytes) -> Values:
         """Return all that a message determines."""
@@ -353,103 +332,3 @@ class PipelineFloor:
                 f"1.0.0+{sha256[:16]}", unit["key_hash"], "file", unit["payload"], "public", now,
             ))  # fmt: skip
         self._database.close_attempts(records, attempts, (items, documents, events))
-
-    _code: tuple[str, str] = ("", "")
-
-
-def read_object(store: LocalStore, path: str) -> tuple[str, int]:
-    """Read a file as the pipeline does: whole, with its MD5, and looked at once more."""
-    result = store.get(path)
-    content = bytes(result.bytes())
-    store.head(path)
-    return hashlib.md5(content, usedforsecurity=False).hexdigest(), len(content)
-
-
-class SqliteCatalog(SqliteFloor):
-    """The ledger's floor with the tables of the catalog."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._inserts = []
-        for table, (columns, keys) in CATALOG.items():
-            typed = ", ".join(f"{name} {_sqlite_type(name)}" for name in columns)
-            self.connection.execute(f"CREATE TABLE {table} ({typed}, {', '.join(keys)})")
-            marks = ", ".join("CAST(? AS BLOB)" if name in _BYTES else "?" for name in columns)
-            self._inserts.append(f"INSERT INTO {table} VALUES ({marks})")
-        self._close_attempt = self._close_attempt.replace(
-            "evidence = ?", "evidence = CAST(? AS BLOB)"
-        )
-
-    def open_attempts(self, records: Rows, attempts: Rows) -> None:
-        """Write claimed records and their open attempts."""
-        self.claim(records, attempts)
-
-    def close_attempts(self, records: Rows, attempts: Rows, catalog: tuple[Rows, ...]) -> None:
-        """Write the outcomes, items, provenance and events."""
-        run, many = self.connection.execute, self.connection.executemany
-        run("BEGIN IMMEDIATE")
-        many(self._close_attempt, attempts)
-        many(self._close_record, records)
-        for statement, rows in zip(self._inserts, catalog, strict=True):
-            many(statement, rows)
-        run("COMMIT")
-
-
-def _sqlite_type(name: str) -> str:
-    if name in _BYTES:
-        return "BLOB"
-    if name in _NUMBERS:
-        return "REAL"
-    return "INTEGER" if name == "attempt_no" else "TEXT"
-
-
-class PostgresCatalog(PostgresFloor):
-    """The ledger's floor with the tables of the catalog."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self._inserts = []
-        for table, (columns, keys) in CATALOG.items():
-            typed = ", ".join(f"{name} {_postgres_type(name)}" for name in columns)
-            self.connection.execute(f"CREATE TABLE {table} ({typed}, {', '.join(keys)})".encode())
-            sent = ", ".join(
-                f"{name} {'text' if name in _BYTES else _postgres_type(name)}" for name in columns
-            )
-            values = ", ".join(
-                f"convert_to(x.{name}, 'UTF8')" if name in _BYTES else f"x.{name}"
-                for name in columns
-            )
-            self._inserts.append(
-                f"INSERT INTO {table} SELECT {values}"
-                f" FROM json_to_recordset(%s::json) AS x ({sent})".encode()
-            )
-
-    def open_attempts(self, records: Rows, attempts: Rows) -> None:
-        """Write claimed records and their open attempts."""
-        self.claim(_json(RECORD_COLUMNS, records), _json(ATTEMPT_COLUMNS, attempts))
-
-    def close_attempts(self, records: Rows, attempts: Rows, catalog: tuple[Rows, ...]) -> None:
-        """Write the outcomes, items, provenance and events."""
-        run = self.connection.execute
-        run("BEGIN")
-        run(self._close_attempt, (_json([*CLOSED_ATTEMPT, "wal_id", "attempt_no"], attempts),))
-        run(self._close_record, (_json([*CLOSED_RECORD, "wal_id"], records),))
-        for statement, (columns, _), rows in zip(
-            self._inserts, CATALOG.values(), catalog, strict=True
-        ):
-            run(statement, (_json(columns, rows),))
-        run("COMMIT")
-
-
-def _postgres_type(name: str) -> str:
-    if name in _BYTES:
-        return "bytea"
-    if name in _NUMBERS:
-        return "double precision"
-    if name in _TIMES:
-        return "timestamptz"
-    return "uuid" if name in _UUIDS else "integer" if name == "attempt_no" else "text"
-
-
-def _json(columns: list[str], rows: Rows) -> str:
-    return orjson.dumps([dict(zip(columns, row, strict=True)) for row in rows]).decode()

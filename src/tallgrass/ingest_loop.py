@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from tallgrass.errors import TransientError, WorkerFenced
+from tallgrass.garbage import rare_collections
 from tallgrass.governance.switches import SwitchedOff
 from tallgrass.ledger.claim import WorkerLease
 from tallgrass.retry import Backoff
@@ -102,9 +103,10 @@ class IngestLoop:
 
     def run(self, until: Until, stop: Callable[[], bool] = lambda: False) -> LoopReport:
         """Run rounds; at the end hand back whatever is still held."""
-        for rest_s in self.steps(until, stop):
-            if rest_s:
-                self._sleep(rest_s)
+        with rare_collections():
+            for rest_s in self.steps(until, stop):
+                if rest_s:
+                    self._sleep(rest_s)
         return self.report
 
     def steps(self, until: Until, stop: Callable[[], bool] = lambda: False) -> Iterator[float]:

@@ -30,6 +30,7 @@ READING = [
     ("audit", "list"),
     ("audit", "verify"),
     ("db", "check"),
+    ("status",),
 ]
 
 

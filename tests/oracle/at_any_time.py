@@ -130,8 +130,8 @@ def _unfinished(database: Any, queue: Any, position: int, uri: str) -> Iterator[
     status, due_at, by_message = found[0]
     if status in {"succeeded", "quarantined"} or due_at is not None:
         return
-    if status == "in_progress" and not by_message:
-        return  # the ledger itself runs it, and will again
+    if not by_message:
+        return  # the ledger took it over: it runs it by itself, or says for good why it failed
     others = read_rows(queue, f"SELECT position, body FROM messages WHERE position <> {position}")
     others += read_rows(queue, "SELECT position, body FROM dead_letters")
     if not any(uri in announced_objects(other["body"]) for other in others):

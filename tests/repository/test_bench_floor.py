@@ -9,15 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from obstore.store import LocalStore
 
+from bench.catalog_floor import CATALOG, PostgresCatalog, SqliteCatalog
 from bench.floor import SqliteFloor
 from bench.pipeline import Pipeline, message_of, teach
-from bench.pipeline_floor import (
-    CATALOG,
-    FloorQueue,
-    PipelineFloor,
-    PostgresCatalog,
-    SqliteCatalog,
-)
+from bench.pipeline_floor import FloorQueue, PipelineFloor
 from tests.support.backends import read_rows
 
 if TYPE_CHECKING:

@@ -157,16 +157,24 @@ class WatchedQueue:
         return self._queue.receive(limit)
 
     def delete(self, receipts: Sequence[str]) -> Sequence[str]:
-        """Judge whether these messages may go, then delete them, or lose the request."""
-        for receipt in receipts:
-            position = int(receipt.partition(".")[0])
-            self._violations.extend(
-                wrongly_released(self._ledger, self._messages, position, self._buckets)
-            )
+        """Delete messages, or lose the request; judge whether those that went were free to go."""
         if receipts and self.lose_acknowledgements:
             self.lose_acknowledgements -= 1
             return ()
-        return self._queue.delete(receipts)
+        reasons = {
+            position: wrongly_released(self._ledger, self._messages, position, self._buckets)
+            for position in (int(receipt.partition(".")[0]) for receipt in receipts)
+        }
+        try:
+            return self._queue.delete(receipts)
+        finally:
+            for position, found in reasons.items():
+                if found and not self._is_there(position):
+                    self._violations.extend(found)
+
+    def _is_there(self, position: int) -> bool:
+        query = "SELECT 1 FROM messages WHERE position = ?"
+        return self._messages.execute(query, (position,)).fetchone() is not None
 
     def change_visibility(self, changes: Sequence[tuple[str, float]]) -> Sequence[str]:
         """Keep messages, or lose the request."""

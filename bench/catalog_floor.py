@@ -1,0 +1,144 @@
+"""The floor of the catalog: the tables of items, provenance and events beside the ledger's.
+
+Same columns, keys and values as shipped, written by bare driver calls. Imports nothing of the
+package.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from bench.floor import (
+    ATTEMPT_COLUMNS,
+    CLOSED_ATTEMPT,
+    CLOSED_RECORD,
+    RECORD_COLUMNS,
+    PostgresFloor,
+    SqliteFloor,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Rows = list[tuple[Any, ...]]
+
+
+def columns_of(text: str) -> list[str]:
+    """Return the names in a text."""
+    return text.split()
+
+
+ITEM_COLUMNS = columns_of(
+    "collection_id item_id wal_id attempt_no body sha256 west south east north start_at end_at "
+    "created_at updated_at"
+)
+PROVENANCE_COLUMNS = columns_of("wal_id activity_id attempt_no body sha256 run created_at")
+OUTBOX_COLUMNS = columns_of(
+    "outbox_id subject pipeline_id event_name dataset_id version idempotency_key target payload "
+    "care_label created_at"
+)
+CATALOG = {
+    "stac_items": (ITEM_COLUMNS, ("PRIMARY KEY (collection_id, item_id)", "UNIQUE (wal_id)")),
+    "provenance": (PROVENANCE_COLUMNS, ("PRIMARY KEY (wal_id, activity_id)",)),
+    "outbox": (
+        OUTBOX_COLUMNS,
+        ("PRIMARY KEY (outbox_id)", "UNIQUE (subject, idempotency_key, target)"),
+    ),
+}
+#: Columns that are bytes, which PostgreSQL gets as text within JSON.
+_BYTES = frozenset({"evidence", "body", "run", "payload"})
+_NUMBERS = frozenset({"west", "south", "east", "north"})
+_TIMES = frozenset({"start_at", "end_at", "created_at", "updated_at"})
+_UUIDS = frozenset({"wal_id", "outbox_id"})
+
+
+class SqliteCatalog(SqliteFloor):
+    """The ledger's floor with the tables of the catalog."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._inserts = []
+        for table, (columns, keys) in CATALOG.items():
+            typed = ", ".join(f"{name} {_sqlite_type(name)}" for name in columns)
+            self.connection.execute(f"CREATE TABLE {table} ({typed}, {', '.join(keys)})")
+            marks = ", ".join("CAST(? AS BLOB)" if name in _BYTES else "?" for name in columns)
+            self._inserts.append(f"INSERT INTO {table} VALUES ({marks})")
+        self._close_attempt = self._close_attempt.replace(
+            "evidence = ?", "evidence = CAST(? AS BLOB)"
+        )
+
+    def open_attempts(self, records: Rows, attempts: Rows) -> None:
+        """Write claimed records and their open attempts."""
+        self.claim(records, attempts)
+
+    def close_attempts(self, records: Rows, attempts: Rows, catalog: tuple[Rows, ...]) -> None:
+        """Write the outcomes, items, provenance and events."""
+        run, many = self.connection.execute, self.connection.executemany
+        run("BEGIN IMMEDIATE")
+        many(self._close_attempt, attempts)
+        many(self._close_record, records)
+        for statement, rows in zip(self._inserts, catalog, strict=True):
+            many(statement, rows)
+        run("COMMIT")
+
+
+def _sqlite_type(name: str) -> str:
+    if name in _BYTES:
+        return "BLOB"
+    if name in _NUMBERS:
+        return "REAL"
+    return "INTEGER" if name == "attempt_no" else "TEXT"
+
+
+class PostgresCatalog(PostgresFloor):
+    """The ledger's floor with the tables of the catalog."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._inserts = []
+        for table, (columns, keys) in CATALOG.items():
+            typed = ", ".join(f"{name} {_postgres_type(name)}" for name in columns)
+            self.connection.execute(f"CREATE TABLE {table} ({typed}, {', '.join(keys)})".encode())
+            sent = ", ".join(
+                f"{name} {'text' if name in _BYTES else _postgres_type(name)}" for name in columns
+            )
+            values = ", ".join(
+                f"convert_to(x.{name}, 'UTF8')" if name in _BYTES else f"x.{name}"
+                for name in columns
+            )
+            self._inserts.append(
+                f"INSERT INTO {table} SELECT {values}"
+                f" FROM json_to_recordset(%s::json) AS x ({sent})".encode()
+            )
+
+    def open_attempts(self, records: Rows, attempts: Rows) -> None:
+        """Write claimed records and their open attempts."""
+        self.claim(_json(RECORD_COLUMNS, records), _json(ATTEMPT_COLUMNS, attempts))
+
+    def close_attempts(self, records: Rows, attempts: Rows, catalog: tuple[Rows, ...]) -> None:
+        """Write the outcomes, items, provenance and events."""
+        run = self.connection.execute
+        run("BEGIN")
+        run(self._close_attempt, (_json([*CLOSED_ATTEMPT, "wal_id", "attempt_no"], attempts),))
+        run(self._close_record, (_json([*CLOSED_RECORD, "wal_id"], records),))
+        for statement, (columns, _), rows in zip(
+            self._inserts, CATALOG.values(), catalog, strict=True
+        ):
+            run(statement, (_json(columns, rows),))
+        run("COMMIT")
+
+
+def _postgres_type(name: str) -> str:
+    if name in _BYTES:
+        return "bytea"
+    if name in _NUMBERS:
+        return "double precision"
+    if name in _TIMES:
+        return "timestamptz"
+    return "uuid" if name in _UUIDS else "integer" if name == "attempt_no" else "text"
+
+
+def _json(columns: list[str], rows: Rows) -> str:
+    return orjson.dumps([dict(zip(columns, row, strict=True)) for row in rows]).decode()

@@ -1,0 +1,133 @@
+"""Stores that refuse a row or are down: what becomes of the unit and of its neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tallgrass.errors import DatabaseUnreachable, DataRefused
+from tallgrass.operators import stac_register
+from tests.contract.scene import insert_statement
+from tests.pipeline.scene import Pipeline, assert_effects_follow_the_ledger, thing, things
+from tests.pipeline.watched import WatchedDatabase
+from tests.support.backends import prepare
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.backends import Backend
+
+
+@pytest.mark.conformance("WAL-6.7", "WAL-5.4")
+@pytest.mark.parametrize("place", [0, 3, 6])
+def test_a_row_that_the_database_refuses_harms_no_neighbour(
+    backend: Backend, tmp_path: Path, place: int
+) -> None:
+    """A batch with one refused item is halved until that one is alone: all others succeed."""
+    pipeline = Pipeline(backend, tmp_path)
+    given = things(7)
+    # A stranger has the name that one of them would write.
+    other = Pipeline(backend, tmp_path)
+    other.feed(stranger := thing(99))
+    other.drain()
+    bad = given[place]
+    probe = _item_row_of(tmp_path, bad)
+    row = {**(other.item(stranger) or {}), "item_id": probe["item_id"]}
+    row["collection_id"] = probe["collection_id"]
+    free = thing(98)
+    pipeline.announce(free)
+    pipeline.worker.run_messages()
+    row["wal_id"] = pipeline.row(free)["wal_id"]
+    backend.sql(insert_statement("stac_items", row), *row.values())
+    pipeline.feed(*given)
+    pipeline.worker.run_messages()
+    found = {each.uri: pipeline.row(each) for each in given}
+    refused = found.pop(bad.uri)
+    assert {each["status"] for each in found.values()} == {"succeeded"}
+    assert (refused["status"], refused["last_error_code"]) == ("failed", "catalog_conflict")
+    assert refused["stac_status"] == "failed"
+    assert "What to do:" in refused["last_error_message"]
+    assert all(pipeline.item(each) for each in given if each is not bad)
+
+
+def test_a_refusal_names_no_place(
+    backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A value that the database does not take fails its unit; the text names no database."""
+    pipeline = Pipeline(backend, tmp_path)
+    pipeline.feed(*things(3))
+    real = stac_register.stac_register
+
+    def without_north(*args: Any) -> Any:
+        made = real(*args)
+        if args[0].id != "goes-glm":
+            return made
+        box: Any = (*made.item.bbox[:3], None)
+        return replace(made, item=replace(made.item, bbox=box))
+
+    monkeypatch.setattr(stac_register, "stac_register", without_north)
+    pipeline.worker.run_messages()
+    assert pipeline.statuses() == {"failed": 1, "succeeded": 2}
+    message = pipeline.row(thing())["last_error_message"]
+    assert message.startswith("commit: ")
+    assert "north" in message
+    for place in (str(tmp_path), "on /", "database "):
+        assert place not in message
+
+
+def test_a_refusal_of_the_failure_itself_ends_the_worker(backend: Backend, tmp_path: Path) -> None:
+    """If the database takes not even the report of a failure, the refusal is raised, once."""
+    pipeline = Pipeline(backend, tmp_path)
+    pipeline.feed(thing())
+    tries: list[str] = []
+
+    def refuse(name: str) -> None:
+        if name == "close_attempts":
+            tries.append(name)
+            raise DataRefused("told to refuse")
+
+    pipeline.stores.runner.database = WatchedDatabase(pipeline.stores.database, refuse)
+    with pytest.raises(DataRefused):
+        pipeline.worker.run_messages()
+    assert len(tries) == 2
+    assert pipeline.statuses() == {"in_progress": 1}
+
+
+def _item_row_of(folder: Path, given: Any) -> dict[str, Any]:
+    """Return the item that a unit makes, from a ledger of its own."""
+    (folder / "probe").mkdir()
+    backend = prepare("sqlite", f"sqlite:///{folder / 'probe' / 'ledger.db'}")
+    pipeline = Pipeline(backend, folder / "probe")
+    pipeline.feed(given)
+    pipeline.drain()
+    item = pipeline.item(given)
+    backend.close()
+    assert item is not None
+    return item
+
+
+@pytest.mark.conformance("WAL-6.7", "SM-7.3a")
+def test_a_store_that_is_down_at_the_commit_loses_nothing(backend: Backend, tmp_path: Path) -> None:
+    """The error ends the batch, nothing is written or deleted, and a later round finishes it."""
+    pipeline = Pipeline(backend, tmp_path)
+    given = things(4)
+    pipeline.feed(*given)
+
+    def down(name: str) -> None:
+        if name == "insert_provenance":
+            raise DatabaseUnreachable("told to be down")
+
+    pipeline.stores.runner.database = WatchedDatabase(pipeline.stores.database, down)
+    with pytest.raises(DatabaseUnreachable):
+        pipeline.worker.run_messages()
+    pipeline.stores.runner.database = pipeline.stores.database
+    assert pipeline.statuses() == {"in_progress": 4}
+    assert pipeline.left() == (0, 4, 0)
+    assert backend.sql("SELECT count(*) FROM stac_items") == [(0,)]
+    pipeline.replace_worker()
+    pipeline.drain()
+    assert pipeline.statuses() == {"succeeded": 4}
+    assert pipeline.left() == (0, 0, 0)
+    assert_effects_follow_the_ledger(backend)
