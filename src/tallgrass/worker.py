@@ -16,7 +16,7 @@ from typing import Protocol
 from tallgrass.clock import Clock
 from tallgrass.datasets.catalogue import Catalogue, KeyMatch
 from tallgrass.error_codes import lookup
-from tallgrass.errors import DataRefused
+from tallgrass.errors import DataRefused, InvalidInput
 from tallgrass.evidence.reading import Evidence, EvidenceReader, ReadFailure
 from tallgrass.governance.switches import SwitchedOff
 from tallgrass.intake.message import ParsedMessage, PoisonMessage
@@ -262,8 +262,12 @@ class Worker:
         return run_chain(claim, match, reading, claim.owned_item, context)
 
     def _match(self, unit: IngestUnit) -> KeyMatch | None:
+        """Read the unit's key again; a unit that was recorded under another grammar may not fit."""
         bucket, key = bucket_and_key(unit.object_uri)
-        found = self._catalogue.route(unit.provider, bucket, key)
+        try:
+            found = self._catalogue.route(unit.provider, bucket, key)
+        except InvalidInput:
+            return None
         return found if isinstance(found, KeyMatch) else None
 
     def _commit(self, batch: Batch, results: Sequence[tuple[Claim, ChainResult]]) -> None:
