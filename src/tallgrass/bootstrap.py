@@ -25,8 +25,9 @@ from tallgrass.ledger.claim import WorkerLease
 from tallgrass.operators.context import ChainContext
 from tallgrass.queues.embedded import EmbeddedQueue
 from tallgrass.queues.protocol import Queue, QueueStatus
+from tallgrass.stac.collections import build_collection
 from tallgrass.storage.audit_store import AuditStore
-from tallgrass.storage.catalog_writes import CatalogWrites
+from tallgrass.storage.catalog_writes import CatalogWrites, CollectionStore
 from tallgrass.storage.exchange import Imported, export_lines, import_lines
 from tallgrass.storage.governance_store import PoisonStore, SwitchStore
 from tallgrass.storage.health import Health, inspect
@@ -76,6 +77,7 @@ __all__ = [
     "open_stores",
     "open_worker",
     "read_queue_status",
+    "record_collections",
     "stored_items",
 ]
 
@@ -98,6 +100,7 @@ class Stores:
     audit: AuditStore
     switches: SwitchStore
     poison: PoisonStore
+    collections: CollectionStore
 
     def close(self) -> None:
         """Close the connection."""
@@ -168,6 +171,7 @@ def open_stores(
         audit=AuditStore(runner),
         switches=SwitchStore(runner),
         poison=PoisonStore(runner),
+        collections=CollectionStore(runner),
     )
 
 
@@ -257,6 +261,13 @@ def open_worker(
     )
 
 
+def record_collections(stores: Stores, catalogue: Catalogue) -> None:
+    """Write the collections of all datasets, before any item of theirs."""
+    stores.collections.put(
+        [(dataset.item.collection, build_collection(dataset)) for dataset in catalogue.datasets]
+    )
+
+
 def ingest(
     config: Config,
     *,
@@ -270,6 +281,7 @@ def ingest(
     stores = open_current_stores(config, catalogue=catalogue)
     beating = open_stores(config)
     queue = open_queue(config)
+    record_collections(stores, catalogue)
     lease = stores.leases.register(
         config.text("worker.id"),
         ingest_run_id=str(uuid.uuid4()),

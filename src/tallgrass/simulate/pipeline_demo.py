@@ -21,9 +21,11 @@ from tallgrass.bootstrap import (
     open_queue,
     open_stores,
     open_worker,
+    record_collections,
     stored_items,
 )
 from tallgrass.config import Config, load_config
+from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.governance.audit import Anchor
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.ingest_loop import IngestLoop, Until
@@ -165,9 +167,16 @@ class PipelineDemo:
             return uuid.UUID(int=random.getrandbits(128), version=4)
 
         self.clock = DemoClock(FEED_START)
+        catalogue = default_catalogue()
         self.stores = open_stores(
-            config, clock=self.clock, ids=ids, draw=random.random, sleep=lambda _seconds: None
+            config,
+            clock=self.clock,
+            ids=ids,
+            draw=random.random,
+            sleep=lambda _seconds: None,
+            catalogue=catalogue,
         )
+        record_collections(self.stores, catalogue)
         self.queue = open_queue(config, clock=self.clock, ids=ids)
         self.manifest = feed.manifest()
         self._random = random

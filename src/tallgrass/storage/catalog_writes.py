@@ -5,10 +5,12 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from tallgrass.canonical_json import sha256_hex
 from tallgrass.clock import format_instant
 from tallgrass.ledger.claim import Claim
 from tallgrass.ledger.vocabulary import StacStatus
 from tallgrass.operators.effects import Effects, EventEffect, ItemEffect
+from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Transaction, write_all
 
 _Rows = list[tuple[object, ...]]
@@ -87,3 +89,15 @@ def _item_row(claim: Claim, item: ItemEffect) -> tuple[object, ...]:
         format_instant(item.start),
         format_instant(item.end),
     )
+
+
+class CollectionStore:
+    """Keeps the documents of collections; they are there before their items."""
+
+    def __init__(self, runner: TransactionRunner) -> None:
+        self._runner = runner
+
+    def put(self, documents: Sequence[tuple[str, bytes]]) -> None:
+        """Store collections, each an id and a body; one that is there already stays as it is."""
+        rows = [(name, body.decode(), sha256_hex(body)) for name, body in sorted(documents)]
+        self._runner.run(lambda tx: tx.write("insert_collections", rows, now=tx.now()))

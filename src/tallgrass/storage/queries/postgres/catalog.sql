@@ -43,7 +43,3 @@ SELECT collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, ea
   end_at, created_at, updated_at
 FROM stac_items WHERE (collection_id, item_id) > (:collection_id, :item_id)
 ORDER BY collection_id, item_id LIMIT :size;
-
--- name: count_catalog()
-SELECT (SELECT count(*) FROM stac_items) AS items, (SELECT count(*) FROM provenance) AS provenance,
-  (SELECT count(*) FROM outbox) AS events;
