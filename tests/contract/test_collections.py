@@ -19,7 +19,7 @@ def test_every_dataset_has_its_collection_once(backend: Backend) -> None:
     for _ in range(2):
         record_collections(stores, default_catalogue())
     rows = backend.sql("SELECT collection_id, body, sha256 FROM stac_collections ORDER BY 1")
-    assert [name for name, _, _ in rows] == ["kfm-goes-glm", "kfm-hrrr", "kfm-nexrad-l2"]
+    assert [name for name, _, _ in rows] == ["goes-glm", "hrrr", "nexrad-l2"]
     for name, body, sha256 in rows:
         assert hashlib.sha256(body).hexdigest() == sha256
         assert json.loads(body)["id"] == name
