@@ -1,7 +1,5 @@
 """``tallgrass init``: a configuration file with every setting, its meaning and its default."""
 
-import os
-import tempfile
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -11,6 +9,7 @@ import click
 from tallgrass.canonical_json import canonical_text
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json
+from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.config import DEFAULT_FILE
 from tallgrass.errors import Refused
 from tallgrass.settings import SETTINGS, TABLES, Setting
@@ -32,7 +31,8 @@ def command(invocation: Invocation, *, force: bool, as_json: bool) -> None:
     if path.exists() and not force:
         message = f"{path} is there already; --force writes over it"
         raise Refused(message)
-    _write_whole(path, configuration_text())
+    with appearing_whole(path, mode=0o644) as file:
+        file.write(configuration_text().encode())
     if as_json:
         print_json({"file": str(path), "settings": len(SETTINGS)})
         return
@@ -67,16 +67,3 @@ def _lines() -> Iterator[str]:
 def _assignment(setting: Setting) -> str:
     # JSON's texts, numbers, true and false are TOML's too.
     return f"{setting.key.rpartition('.')[2]} = {canonical_text(setting.default)}"
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write beside the target, then put it in its place."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

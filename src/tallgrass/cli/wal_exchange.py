@@ -1,7 +1,6 @@
 """``tallgrass wal export`` and ``wal import``: a ledger as JSON Lines, whole or not at all."""
 
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -16,6 +15,7 @@ import click
 from tallgrass.bootstrap import Stores, export_ledger, import_ledger
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import json_bytes, print_json
+from tallgrass.cli.whole_files import appearing_whole
 
 STDIO = "-"
 
@@ -60,9 +60,7 @@ def export(invocation: Invocation, *, target: str, as_json: bool) -> None:
     """Write all records with their attempts, transitions and notes."""
     written = Written(file=target)
     with invocation.stores(read_only=True) as stores:
-        place = (
-            nullcontext(sys.stdout.buffer) if target == STDIO else _appearing_whole(Path(target))
-        )
+        place = nullcontext(sys.stdout.buffer) if target == STDIO else appearing_whole(Path(target))
         with place as file:
             for line in _counted(stores, written):
                 file.write(line)
@@ -116,30 +114,6 @@ def _counted(stores: Stores, written: Written) -> Iterator[bytes]:
             if bar is not None and line.startswith(_RECORD):
                 bar.advance(bar.task_ids[0])
             yield line
-
-
-@contextmanager
-def _appearing_whole(path: Path) -> Iterator[BinaryIO]:
-    """Write beside the target, then put it in its place; a reader never sees half a file."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-        _sync_folder(path.absolute().parent)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
