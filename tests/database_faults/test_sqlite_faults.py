@@ -6,7 +6,10 @@ import contextlib
 import os
 import pwd
 import shutil
+import sqlite3
 import tempfile
+import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +78,24 @@ def test_connections_have_the_settings_that_durability_rests_on(ledger: Backend)
         "foreign_keys": 1,
         "recursive_triggers": 1,
     }
+
+
+def test_a_new_file_waits_for_whoever_writes_it_first(tmp_path: Path) -> None:
+    """A process that opens a file in its first moments waits: SQLite itself does not there."""
+    path = tmp_path / "new.db"
+    first = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    first.execute("BEGIN IMMEDIATE")
+    threading.Timer(0.3, first.execute, ("ROLLBACK",)).start()
+    database = SqliteDatabase(path, clock=system_clock)
+    began = time.monotonic()
+    begin(database)
+    assert time.monotonic() - began > 0.2
+    database.close()
+    first.execute("BEGIN IMMEDIATE")
+    impatient = SqliteDatabase(tmp_path / "new.db", clock=system_clock, lock_timeout_s=0.1)
+    with refusal(DatabaseLocked, "database_locked"):
+        begin(impatient)
+    first.close()
 
 
 def test_a_file_locked_by_another_program_is_named(ledger: Backend) -> None:
