@@ -13,6 +13,12 @@ PREFIX = "TALLGRASS_"
 Value = str | int | float | bool
 
 _IP_ADDRESS = re.compile(r"(?<!\d)\d{1,3}(?:[.-]\d{1,3}){3}(?!\d)")
+#: An ARN, or the address that SQS gives a queue: .../ACCOUNT/NAME.
+_SQS_QUEUE = re.compile(
+    r"arn:aws[a-z-]*:sqs:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,80}(?:\.fifo)?"
+    r"|https?://[^/\s@]+/\d{12}/[A-Za-z0-9_-]{1,80}(?:\.fifo)?"
+)
+_ENDPOINT = re.compile(r"https?://[^/\s@]+/?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +66,25 @@ def _database_url(value: Value) -> str | None:
 
 
 def _queue_url(value: Value) -> str | None:
-    return None if str(value).startswith("sqlite:///") else "must begin with sqlite:///"
+    known = str(value).startswith("sqlite:///") or _SQS_QUEUE.fullmatch(str(value))
+    return None if known else "must be sqlite:///FILE, or the ARN or address of an SQS queue"
 
 
 def _objects_url(value: Value) -> str | None:
-    known = value == "event" or str(value).startswith("file:")
-    return None if known else "must be event, or file: and a folder"
+    known = value in {"event", "cloud"} or str(value).startswith("file:")
+    return None if known else "must be event, cloud, or file: and a folder"
+
+
+def _endpoint_url(value: Value) -> str | None:
+    known = not value or _ENDPOINT.fullmatch(str(value))
+    return None if known else "must be empty, or http(s)://HOST[:PORT]"
+
+
+def _one_of(*words: str) -> Callable[[Value], str | None]:
+    def check(value: Value) -> str | None:
+        return None if value in words else f"must be {' or '.join(words)}"
+
+    return check
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -109,7 +128,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         key="queue.url",
         default="sqlite:///tallgrass-queue.db",
-        doc="the embedded queue's file, sqlite:///FILE",
+        doc="sqlite:///FILE (the embedded queue), or the ARN or address of an SQS queue",
         check=_queue_url,
     ),
     Setting(
@@ -131,10 +150,55 @@ SETTINGS: tuple[Setting, ...] = (
         check=_between(1, 1000),
     ),
     Setting(
+        key="queue.endpoint_url",
+        default="",
+        doc="where SQS answers, if not at AWS's own address",
+        check=_endpoint_url,
+    ),
+    Setting(
+        key="queue.wait_s",
+        default=20,
+        doc="how long a receive waits for the first message (SQS)",
+        check=_between(0, 20),
+    ),
+    Setting(
+        key="queue.receivers",
+        default=4,
+        doc="receives, deletions and the like under way at the same time (SQS)",
+        check=_between(1, 32),
+    ),
+    Setting(
+        key="queue.signatures",
+        default="off",
+        doc="required: messages without a valid SNS signature are stored as poison; or off",
+        check=_one_of("off", "required"),
+    ),
+    Setting(
+        key="queue.topics",
+        default="",
+        doc="ARNs of the SNS topics that may send, separated by blanks; empty for any",
+    ),
+    Setting(
+        key="queue.confirm_subscriptions",
+        default=False,
+        doc="whether a subscription confirmation of an allowed topic is answered",
+    ),
+    Setting(
         key="objects.url",
         default="file:objects",
-        doc="where objects are read: file:FOLDER, or event to believe the notification",
+        doc="where objects are read: file:FOLDER, cloud, or event to believe the notification",
         check=_objects_url,
+    ),
+    Setting(
+        key="objects.endpoint_url",
+        default="",
+        doc="where S3 answers, if not at AWS's own address (cloud)",
+        check=_endpoint_url,
+    ),
+    Setting(
+        key="objects.signed",
+        default=False,
+        doc="whether reads use credentials; NODD's buckets need none (cloud)",
     ),
     Setting(
         key="audit.anchor_file",

@@ -20,7 +20,7 @@ from tallgrass.errors import DataRefused, InvalidInput
 from tallgrass.evidence.reading import Evidence, EvidenceReader, ReadFailure
 from tallgrass.governance.switches import SwitchedOff
 from tallgrass.intake.message import ParsedMessage, PoisonMessage
-from tallgrass.intake.parse import parse_message
+from tallgrass.intake.parse import Admission, parse_message
 from tallgrass.ledger.claim import Claim, ClosedClaim, CommitResult, Receipt, WorkerLease
 from tallgrass.ledger.object_uri import bucket_and_key
 from tallgrass.ledger.outcome import Outcome
@@ -111,6 +111,7 @@ class Worker:
         clock: Clock,
         batch_size: int,
         providers: frozenset[str],
+        admit: Admission | None = None,
     ) -> None:
         self._lease = lease
         self._ledger = ledger
@@ -123,6 +124,7 @@ class Worker:
         self._clock = clock
         self._batch_size = batch_size
         self._providers = providers
+        self._admit = admit
 
     @property
     def queue_name(self) -> str | None:
@@ -186,6 +188,7 @@ class Worker:
                 queue=queue,
                 catalogue=self._catalogue,
                 providers=self._providers,
+                admit=self._admit,
             )
             for message in batch.messages
         ]
@@ -244,8 +247,10 @@ class Worker:
             return
         deletes: list[str] = []
         keeps: list[tuple[str, float]] = []
-        for message, receipts in zip(batch.messages, batch.receipts, strict=True):
-            decision = acknowledge(receipts, batch.closed)
+        for message, parsed, receipts in zip(
+            batch.messages, batch.parsed, batch.receipts, strict=True
+        ):
+            decision = acknowledge(receipts, batch.closed, settled=parsed.deferred is None)
             if decision.visibility_s is None:
                 deletes.append(message.receipt)
             else:

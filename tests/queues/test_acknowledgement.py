@@ -39,7 +39,7 @@ class Fate:
     retry_s: float = 0.0
 
 
-def fold(fates: Sequence[Fate], *, poison_stored: bool = True) -> Acknowledgement:
+def fold(fates: Sequence[Fate], *, settled: bool = True) -> Acknowledgement:
     """Acknowledge a message whose units fared so."""
     receipts, closed = [], {}
     for number, fate in enumerate(fates):
@@ -62,7 +62,7 @@ def fold(fates: Sequence[Fate], *, poison_stored: bool = True) -> Acknowledgemen
             closed[announced.wal_id] = ClosedClaim(
                 verdict=fate.verdict, error_code=fate.error_code, retry_s=fate.retry_s
             )
-    return acknowledge(receipts, closed, poison_stored=poison_stored)
+    return acknowledge(receipts, closed, settled=settled)
 
 
 def claimed(
@@ -126,7 +126,7 @@ def test_the_longest_wish_wins(names: list[str], stored: bool) -> None:  # noqa:
     """A message is deleted exactly when all let it go; otherwise the longest wish counts."""
     wishes = [TABLE[name][1] for name in names] + ([] if stored else [SOON_S])
     kept = [wish for wish in wishes if wish is not None]
-    result = fold([TABLE[name][0] for name in names], poison_stored=stored)
+    result = fold([TABLE[name][0] for name in names], settled=stored)
     assert result.deletes == (not kept)
     assert result.visibility_s == (max(kept) if kept else None)
 
@@ -155,11 +155,11 @@ def test_a_message_without_units_goes() -> None:
     assert fold([]).deletes
 
 
-def test_poison_goes_once_it_is_stored() -> None:
-    """What could not be understood stays in the queue until the poison store has it."""
+def test_a_message_that_is_not_settled_stays() -> None:
+    """What could not be judged yet stays in the queue and comes again soon."""
     assert fold([]).deletes
-    assert fold([], poison_stored=False).visibility_s == SOON_S
-    assert fold([TABLE["wait for the holder"][0]], poison_stored=False).visibility_s == 42.5
+    assert fold([], settled=False).visibility_s == SOON_S
+    assert fold([TABLE["wait for the holder"][0]], settled=False).visibility_s == 42.5
 
 
 def test_a_wish_for_the_past_means_at_once() -> None:

@@ -4,7 +4,7 @@ A further form is one more function in `FORMS`: it takes the loaded body and ret
 None where the body is not of its form.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,6 +20,8 @@ class Opened:
     """The event inside a body, and what its envelope says."""
 
     event: Any
+    #: The SNS envelope as it came, for whoever checks its signature; None for raw delivery.
+    envelope: Mapping[str, Any] | None = None
     sns_message_id: str | None = None
     #: None where the envelope has none that can be read.
     sent_at: datetime | None = None
@@ -60,6 +62,7 @@ def _sns(body: Any) -> Opened | None:
         raise InvalidInput("an SNS envelope without MessageId", code="missing_required_field")
     return Opened(
         event=load_strict(message.encode()),
+        envelope=body,
         sns_message_id=message_id,
         sent_at=instant_or_none(body.get("Timestamp")),
     )

@@ -24,12 +24,23 @@ class Poison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deferred:
+    """Why a message cannot be judged yet: it stays in the queue and comes again."""
+
+    #: A code of the registry.
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedMessage:
     """0…n units; what was ignored; and, if part of it could not be understood, why."""
 
     units: tuple[IngestUnit, ...] = ()
     ignored: tuple[Ignored, ...] = ()
     poison: Poison | None = None
+    #: Then there is nothing else.
+    deferred: Deferred | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,17 +3,22 @@
 Each record stands for itself: one that cannot be understood poisons no neighbour.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
+from typing import Any
 
 from tallgrass.datasets.catalogue import Catalogue, IgnoredKey
-from tallgrass.errors import InvalidInput
+from tallgrass.errors import InvalidInput, TallgrassError, TransientError
 from tallgrass.intake.envelopes import Opened, instant_or_none, open_body
-from tallgrass.intake.message import Ignored, ParsedMessage, Poison
+from tallgrass.intake.message import Deferred, Ignored, ParsedMessage, Poison
 from tallgrass.intake.s3_event import PROVIDER, Announced, is_test_event, read_records, records_of
 from tallgrass.intake.strict_json import load_strict
 from tallgrass.ledger.object_uri import object_uri
 from tallgrass.ledger.unit import PROVIDERS, EventMetadata, IngestUnit
+
+#: Is given the SNS envelope of a message, None for raw delivery. It refuses what may not come in
+#: (InvalidInput), or cannot tell yet (TransientError).
+Admission = Callable[[Mapping[str, Any] | None], None]
 
 #: A poison's message names the first faults and counts the rest.
 _FAULTS_NAMED_MAX = 3
@@ -28,15 +33,20 @@ def parse_message(
     queue: str,
     catalogue: Catalogue,
     providers: Collection[str] = PROVIDERS,
+    admit: Admission | None = None,
 ) -> ParsedMessage:
     """Return the units of a message, what of it is ignored, and what could not be understood."""
     try:
         opened = open_body(load_strict(body))
+        if admit is not None:
+            admit(opened.envelope)
         if is_test_event(opened.event):
             return ParsedMessage(ignored=(Ignored(reason="test_event"),))
         records = records_of(opened.event)
     except InvalidInput as exc:
         return ParsedMessage(poison=Poison(code=exc.code, message=_told(exc)))
+    except TransientError as exc:
+        return ParsedMessage(deferred=Deferred(code=exc.code, message=_told(exc)))
     units: list[IngestUnit] = []
     ignored: list[Ignored] = []
     faults: list[tuple[int, InvalidInput]] = []
@@ -107,7 +117,7 @@ def _poison(faults: list[tuple[int, InvalidInput]], records: int) -> Poison | No
     return Poison(code=faults[0][1].code, message=named + more)
 
 
-def _told(fault: InvalidInput) -> str:
+def _told(fault: TallgrassError) -> str:
     """Return a fault as a short printable text; it may quote what the message holds."""
     text = str(fault)[:_FAULT_CHARS_MAX]
     if text.isprintable():

@@ -66,15 +66,15 @@ def acknowledge(
     receipts: Iterable[Receipt],
     closed: Mapping[str, ClosedClaim],
     *,
-    poison_stored: bool = True,
+    settled: bool = True,
 ) -> Acknowledgement:
     """Fold the units of one message.
 
     `closed` holds, by wal_id, the claims that are committed; a claim that is missing there was
-    lost, or its commit failed. Records of the message that are no units wish nothing. A part that
-    could not be understood lets the message go once it is in the poison store.
+    lost, or its commit failed. Records of the message that are no units wish nothing. A message
+    that could not be judged yet is not `settled`: it comes again.
     """
-    longest: Wish = None if poison_stored else LOOK_AGAIN_S
+    longest: Wish = None if settled else LOOK_AGAIN_S
     for receipt in receipts:
         claim = receipt.claim
         if claim is None:
