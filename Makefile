@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+DEMO_ARGS ?=
 SEEDS ?= 500
 FROM ?=
 WORKERS ?= 2
@@ -30,8 +31,11 @@ help: ## Show this list
 setup: $(READY) ## Create .venv with the pinned versions (other targets do this by themselves)
 	@printf 'Ready: %s\n' "$$($(BIN)/python --version) in $(VENV)"
 
-run: $(READY) ## Run the demo
-	@$(BIN)/tallgrass demo
+run: $(READY) ## Run the demo, then let the oracle judge what it left
+	@folder=$$(mktemp -d "$${TMPDIR:-/tmp}/tallgrass-demo-XXXXXX") && \
+	$(BIN)/tallgrass demo --dir "$$folder" $(DEMO_ARGS) && \
+	$(call say,"The oracle's verdict (tests/oracle reads the files and imports nothing of Tallgrass)") && \
+	$(BIN)/python -m tests.oracle.verdict "$$folder/ledger.db" "$$folder/queue.db" "$$folder/manifest.json"
 
 test: lint ## Lint, run all tests, report conformance
 	@$(call say,"Tests ($(WORKERS) workers)")

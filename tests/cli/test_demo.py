@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.cli.command import environment, tallgrass
 from tests.cli.test_terminal import on_terminal
+from tests.oracle.verdict import verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +37,15 @@ def rows(database: Path, statement: str) -> list[tuple[Any, ...]]:
     """Query a file of the demo by plain SQL."""
     with contextlib.closing(sqlite3.connect(database)) as connection:
         return connection.execute(statement).fetchall()
+
+
+def test_the_oracle_finds_that_every_promise_holds(tmp_path: Path) -> None:
+    """What a demo leaves in its folder is enough for the oracle, which knows nothing of us."""
+    played(tmp_path)
+    with contextlib.closing(sqlite3.connect(tmp_path / "ledger.db")) as ledger:
+        manifest = json.loads((tmp_path / "manifest.json").read_bytes())
+        assert len(manifest["units"]) == 300
+        assert verdict(ledger, tmp_path / "queue.db", manifest) == []
 
 
 def test_the_document_tells_what_the_files_hold(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: Seeds of one test, and how many tests of them; FROM is fixed so that a build is repeatable.
 SEEDS = 25
-CHUNKS = 40 if os.environ.get("TALLGRASS_TEST_FULL") else 12
+CHUNKS = 40 if os.environ.get("TALLGRASS_TEST_FULL") else 20
 
 
 @pytest.mark.conformance("SM-5.0")

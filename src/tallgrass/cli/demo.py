@@ -7,23 +7,14 @@ import click
 
 from tallgrass.cli.anchors import append_anchor
 from tallgrass.cli.invocation import examples, output_option
-from tallgrass.cli.text import print_json
+from tallgrass.cli.text import json_bytes, print_json
 from tallgrass.clock import system_clock
 from tallgrass.errors import PermanentError, Refused
 from tallgrass.ledger.vocabulary import Status
-from tallgrass.simulate.pipeline_demo import (
-    ANCHORS_NAME,
-    CONFIG_NAME,
-    LEDGER_NAME,
-    OBJECTS_NAME,
-    QUEUE_NAME,
-    DemoResult,
-    Watcher,
-    play,
-)
+from tallgrass.simulate.demo_folder import ALL_NAMES, ANCHORS_NAME, MANIFEST_NAME
+from tallgrass.simulate.pipeline_demo import DemoResult, Watcher, play
 
 UNITS_MAX = 200_000
-_ALL_NAMES = (CONFIG_NAME, LEDGER_NAME, QUEUE_NAME, OBJECTS_NAME, ANCHORS_NAME)
 
 
 class PromiseBroken(PermanentError):
@@ -80,7 +71,7 @@ def _prepared(folder: Path | None) -> Path:
     if folder is None:
         return Path(tempfile.mkdtemp(prefix="tallgrass-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
-    for name in _ALL_NAMES:
+    for name in ALL_NAMES:
         if (folder / name).exists():
             message = f"{folder / name} is there already; name another --dir or remove it"
             raise Refused(message)
@@ -89,6 +80,7 @@ def _prepared(folder: Path | None) -> Path:
 
 def _played(folder: Path, units: int, seed: int, watcher: Watcher) -> DemoResult:
     result = play(folder, units=units, seed=seed, watcher=watcher)
+    (folder / MANIFEST_NAME).write_bytes(json_bytes(result.manifest.to_json()))
     if result.head is not None:
         append_anchor(folder / ANCHORS_NAME, result.head, system_clock())
     return result

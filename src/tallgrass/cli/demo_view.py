@@ -15,7 +15,8 @@ from rich.text import Text
 from tallgrass.cli.tables import Cell, cell, console, on_terminal, say, show_table, status
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.simulate.feed_plan import Fate
-from tallgrass.simulate.pipeline_demo import ANCHORS_NAME, CONFIG_NAME, DemoResult, Watcher
+from tallgrass.simulate.demo_folder import ANCHORS_NAME, CONFIG_NAME
+from tallgrass.simulate.pipeline_demo import DemoResult, Watcher
 
 _PROOF_WIDTH = 73
 _NAME_WIDTH = 14
@@ -171,6 +172,7 @@ def _show_next(result: DemoResult) -> None:
     for name, what in (
         ("ledger.db", f"ledger and catalog: {result.items:,} STAC items with their provenance"),
         ("queue.db", f"the queue, with {result.queue.dead:,} dead letters"),
+        ("manifest.json", "what had to become of each unit"),
         ("objects/", "the files that the feed announced"),
         ("tallgrass.toml", "the configuration that points to all of them"),
     ):

@@ -24,13 +24,14 @@ from tallgrass.bootstrap import (
     record_collections,
     stored_items,
 )
-from tallgrass.config import Config, load_config
+from tallgrass.config import Config
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.governance.audit import Anchor
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.ingest_loop import IngestLoop, Until
 from tallgrass.ledger.claim import WorkerLease
 from tallgrass.queues.protocol import QueueStatus
+from tallgrass.simulate.demo_folder import OBJECTS_NAME, written_config
 from tallgrass.simulate.feed import Feed, FeedManifest, FeedMessage, FeedObject
 from tallgrass.simulate.feed_plan import FEED_START
 from tallgrass.simulate.pipeline_proof import Findings, Proof, prove
@@ -51,10 +52,6 @@ _JUMP_S = 30.0
 _JUMPS_MAX = 2000
 
 Steps = Iterator[FeedObject | FeedMessage]
-
-CONFIG_NAME = "tallgrass.toml"
-LEDGER_NAME, QUEUE_NAME, OBJECTS_NAME = "ledger.db", "queue.db", "objects"
-ANCHORS_NAME = "audit-anchors.jsonl"
 
 
 class DemoClock:
@@ -142,7 +139,7 @@ class DemoResult:
 
 def play(folder: Path, *, units: int, seed: int, watcher: Watcher) -> DemoResult:
     """Play a demo in a folder that holds none yet."""
-    config = _written_config(folder)
+    config = written_config(folder)
     migrate_database(config)
     (folder / OBJECTS_NAME).mkdir()
     demo = PipelineDemo(config, folder, Feed(seed, units), watcher)
@@ -397,23 +394,3 @@ def _cuts(chunks: int) -> tuple[int, int, int]:
     """Divide the chunks: most come in plainly, some with a death, some while switched off."""
     tail = max(1, chunks // 5)
     return max(0, chunks - 2 * tail), min(tail, chunks), tail
-
-
-def _written_config(folder: Path) -> Config:
-    """Write the demo's configuration into its folder, where commands can be pointed at it."""
-    file = folder / CONFIG_NAME
-    file.write_text(
-        "# The configuration of this demo: tallgrass --config FILE status\n"
-        f"[database]\nurl = {_toml(f'sqlite:///{folder / LEDGER_NAME}')}\n\n"
-        f"[queue]\nurl = {_toml(f'sqlite:///{folder / QUEUE_NAME}')}\n\n"
-        f"[objects]\nurl = {_toml(f'file:{folder / OBJECTS_NAME}')}\n\n"
-        f"[audit]\nanchor_file = {_toml(str(folder / ANCHORS_NAME))}\n",
-        encoding="utf-8",
-    )
-    # The environment is left out: a demo is the same wherever it runs.
-    return load_config(file=file, environment={})
-
-
-def _toml(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
