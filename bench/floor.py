@@ -33,7 +33,7 @@ ATTEMPT_COLUMNS = _words(
     "replay_run_id ingest_run_id worker_id worker_incarnation claim_id claimed_at claimed_from "
     "claimed_version commit_id closed_at closed_version error_code error_message integrity_status "
     "metadata_status stac_status provenance_status item_sha256 provenance_sha256 prov_activity_id "
-    "openlineage_run_id"
+    "openlineage_run_id issues"
 )
 INTEGERS = {
     "attempts", "version", "budget_from", "lease_expiries", "applied_attempt", "attempt_no",
@@ -64,7 +64,7 @@ CLOSED_RECORD = _words(
 CLOSED_ATTEMPT = _words(
     "status commit_id closed_at closed_version error_code error_message integrity_status "
     "metadata_status stac_status provenance_status read_etag evidence item_sha256 "
-    "provenance_sha256 prov_activity_id openlineage_run_id"
+    "provenance_sha256 prov_activity_id openlineage_run_id issues"
 )
 
 

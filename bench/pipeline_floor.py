@@ -293,7 +293,7 @@ class PipelineFloor:
                 unit["sns_message_id"], unit["sqs_message_id"], unit["etag"], unit["size"],
                 unit["sequencer"], None, None, None, *self._code, None, run_id, who,
                 attempt["worker_incarnation"], claim_id, now, "pending", 2, None, None, None, None,
-                None, "unknown", "unknown", "unknown", "unknown", None, None, None, None,
+                None, "unknown", "unknown", "unknown", "unknown", None, None, None, None, None,
             )
             for unit in units
         ]  # fmt: skip
@@ -318,7 +318,7 @@ class PipelineFloor:
             ))  # fmt: skip
             attempts.append((
                 "applied", commit_id, now, 3, None, None, *ok, unit["etag"], unit["evidence"],
-                sha256, unit["document_sha256"], activity, unit["lineage_run"], wal_id, 1,
+                sha256, unit["document_sha256"], activity, unit["lineage_run"], None, wal_id, 1,
             ))  # fmt: skip
             items.append((
                 "goes-glm", name, wal_id, 1, unit["body"], sha256, *box, unit["start"], unit["end"],

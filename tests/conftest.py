@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
+    "tests.plugins.aws",
     "tests.plugins.backends",
     "tests.plugins.conformance",
     "tests.plugins.postgres",

@@ -36,7 +36,13 @@ MIGRATIONS = Path(tallgrass.__file__).parent / "storage" / "migrations"
 #: As wide as the command line's help is at most.
 HELP_COLUMNS = 100
 
-_WORDS = {str: "text", int: "integer", bytes: "bytes", datetime: "instant"}
+_WORDS = {
+    str: "text",
+    int: "integer",
+    bytes: "bytes",
+    datetime: "instant",
+    tuple: "JSON list",
+}
 
 #: Field → its vocabulary's title.
 _VOCABULARIES: dict[str, type[StrEnum]] = {

@@ -33,6 +33,11 @@ _NARROWED: dict[str, dict[str, Any]] = {
     "last_error_message": {"maxLength": MESSAGE_CHARS_MAX},
     "error_code": {"pattern": _CODE},
     "error_message": {"maxLength": MESSAGE_CHARS_MAX},
+    "issues": {
+        "items": {"type": "string", "pattern": "^[a-z-]+:[a-z0-9_]{1,64}$"},
+        "minItems": 1,
+        "uniqueItems": True,
+    },
     "replay_reason": {"pattern": "^[a-z][a-z0-9-]{1,63}$"},
     "version": {"minimum": 1},
     "applied_attempt": {"minimum": 1},
@@ -140,4 +145,6 @@ def _of_kind(model: FieldModel) -> dict[str, Any]:
         return {"type": "integer", "minimum": 0}
     if issubclass(model.kind, Mapping):
         return {"type": "object"}
+    if issubclass(model.kind, tuple):
+        return {"type": "array", "items": dict(_TEXT)}
     return dict(_TEXT)  # text, and bytes that hold text: evidence is canonical JSON

@@ -54,13 +54,15 @@ def parse_instant(text: str) -> datetime:
     if text[17:19] == "60":
         text = text[:17] + "59" + text[19:]
     try:
-        return datetime.fromisoformat(text.upper()).astimezone(UTC)
+        return to_utc(datetime.fromisoformat(text.upper()))
     except (ValueError, OverflowError) as exc:
         raise InvalidInput(f"no such instant: {text!r} ({exc})", code="invalid_time") from exc
 
 
 def to_utc(instant: datetime) -> datetime:
     """Return the same instant in UTC; a naive datetime is refused, never guessed."""
+    if instant.tzinfo is UTC:
+        return instant
     if instant.utcoffset() is None:
         raise InvalidInput(
             f"a time without a zone: {instant.isoformat()}; say which zone it is in",

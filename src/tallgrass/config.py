@@ -78,6 +78,10 @@ class Config:
         """Return a setting that is a whole number."""
         return int(self.values[key])
 
+    def flag(self, key: str) -> bool:
+        """Return a setting that is on or off."""
+        return bool(self.values[key])
+
 
 def load_config(
     *,

@@ -6,13 +6,20 @@
     │   ├── DatabaseLocked          another process holds the writer's lock
     │   ├── DatabaseFull            no room left for the database
     │   ├── TransactionConflict     deadlock or serialization failure
-    │   └── CommitUnknown           the connection broke during COMMIT
+    │   ├── CommitUnknown           the connection broke during COMMIT
+    │   ├── CertificateUnreachable  the certificate of a signature cannot be had now
+    │   └── QueueUnavailable        the queue cannot be used now
+    │       ├── QueueUnreachable    no answer, or a server that fails
+    │       ├── QueueThrottled      too many requests for now
+    │       ├── QueueDenied         no credentials, or no right to it
+    │       └── QueueMissing        no such queue
     └── PermanentError              the same call will fail again
         ├── InvalidInput            a value that the contract does not allow
         │   └── ConfigError         the same, in configuration
         ├── UnknownRecord           no such unit in the ledger
         ├── DatabaseUnusable        wrong place, wrong rights, wrong schema
         ├── DataRefused             the database refused a row
+        ├── QueueRefused            the queue calls a request wrong
         └── Refused                 a guard said no
             ├── IllegalTransition   not one of the seven edges
             ├── VersionConflict     the record moved meanwhile
@@ -20,7 +27,7 @@
             └── AuditBroken         the audit chain does not hold
 
 Each carries a ``code`` of the closed registry in ``error_codes.py``; drivers' errors are translated
-in ``storage/`` alone.
+in ``storage/`` alone, those of Amazon's library in ``queues/sqs_errors.py``.
 """
 
 from typing import ClassVar
@@ -82,6 +89,48 @@ class CommitUnknown(TransientError):
     exit_code = 4
 
 
+class CertificateUnreachable(TransientError):
+    """The certificate that signed a message cannot be had now; the message stays in its queue."""
+
+    default_code = "certificate_unreachable"
+    exit_code = 4
+
+
+class QueueUnavailable(TransientError):
+    """The queue cannot be used now; what is in it stays there.
+
+    Also a lacking right, or a queue that was deleted: a running worker waits until somebody mends
+    it. A command that meets it at its start ends with it.
+    """
+
+    default_code = "queue_unreachable"
+    exit_code = 4
+
+
+class QueueUnreachable(QueueUnavailable):
+    """The queue's service does not answer, or answers that it fails."""
+
+    default_code = "queue_unreachable"
+
+
+class QueueThrottled(QueueUnavailable):
+    """The queue's service takes no more requests for now."""
+
+    default_code = "queue_throttled"
+
+
+class QueueDenied(QueueUnavailable):
+    """There are no credentials, or they give no right to the queue."""
+
+    default_code = "queue_denied"
+
+
+class QueueMissing(QueueUnavailable):
+    """There is no such queue, or no longer."""
+
+    default_code = "queue_missing"
+
+
 class PermanentError(TallgrassError):
     """The same call will fail again until something is changed."""
 
@@ -115,6 +164,12 @@ class DataRefused(PermanentError):
     """A constraint or trigger of the database refused a row; the batch was rolled back."""
 
     default_code = "data_refused"
+
+
+class QueueRefused(PermanentError):
+    """The queue's service calls a request wrong: its answer says why."""
+
+    default_code = "queue_refused"
 
 
 class Refused(PermanentError):

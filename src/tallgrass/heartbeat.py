@@ -1,18 +1,20 @@
 """The heartbeat: renews a worker's lease on a thread of its own, while the worker makes progress.
 
-A lease renewed by a thread would outlive a hung main loop. So the loop reports its progress,
-and the heartbeat stops when none came for the job deadline: then others take the units over.
+With the lease it extends the time for which the messages in hand are hidden. A lease renewed by a
+thread would outlive a hung main loop. So the loop reports its progress, and the heartbeat stops
+when none came for the job deadline: then others take the units over, and the messages come again.
 """
 
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
-from tallgrass.errors import TransientError, WorkerFenced
+from tallgrass.errors import TallgrassError, TransientError, WorkerFenced
 
 
 class Heartbeat:
-    """Calls `renew` at a third of the lease; `lost` is set once the worker is fenced."""
+    """Calls `renew`, then `extend`, at a third of the lease; `lost` is set once it is fenced."""
 
     def __init__(
         self,
@@ -20,9 +22,11 @@ class Heartbeat:
         *,
         interval_s: float,
         deadline_s: float,
+        extend: Callable[[], object] = lambda: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._renew = renew
+        self._extend = extend
         self._interval_s = interval_s
         self._deadline_s = deadline_s
         self._monotonic = monotonic
@@ -45,15 +49,18 @@ class Heartbeat:
         self._thread.join()
 
     def beat(self) -> None:
-        """Renew once, unless the main loop hangs."""
+        """Renew once, unless the main loop hangs; what is not renewed is not extended either."""
         if self._monotonic() - self._progress_at > self._deadline_s:
             return
         try:
             self._renew()
         except WorkerFenced:
             self.lost.set()
+            return
         except TransientError:
             return  # the lease still runs; the next beat tries again
+        with suppress(TallgrassError):  # the loop says it; at worst the messages come again
+            self._extend()
 
     def _run(self) -> None:
         while not self._ended.wait(self._interval_s) and not self.lost.is_set():

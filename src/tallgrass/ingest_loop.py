@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from tallgrass.errors import TransientError, WorkerFenced
+from tallgrass.errors import QueueUnavailable, TransientError, WorkerFenced
 from tallgrass.garbage import rare_collections
 from tallgrass.governance.switches import SwitchedOff
 from tallgrass.ledger.claim import WorkerLease
@@ -53,6 +53,8 @@ class LoopReport:
     ignored: dict[str, int] = field(default_factory=dict)
     by_action: dict[str, int] = field(default_factory=dict)
     poison: int = 0
+    #: Deliveries that could not be judged yet and stay in the queue.
+    deferred: int = 0
 
     def add(self, batch: Batch) -> None:
         """Count a batch."""
@@ -62,6 +64,7 @@ class LoopReport:
             _count(self.by_verdict, closed.verdict.value)
         for parsed in batch.parsed:
             self.poison += parsed.poison is not None
+            self.deferred += parsed.deferred is not None
             for ignored in parsed.ignored:
                 _count(self.ignored, ignored.reason)
         for receipts in batch.receipts:
@@ -99,6 +102,8 @@ class IngestLoop:
         self._progress = progress
         #: A round was cut off: the ledger may hold claims of ours that we know nothing of.
         self._unsettled = False
+        #: What was told since the last round that went well: each fault is told once.
+        self._told: set[str] = set()
         self.report = LoopReport()
 
     def run(self, until: Until, stop: Callable[[], bool] = lambda: False) -> LoopReport:
@@ -115,21 +120,27 @@ class IngestLoop:
         try:
             while not stop():
                 self._progress()
+                began = self._monotonic()
                 try:
                     worked = yield from self._round()
                 except TransientError as error:
                     failures += 1
                     self._unsettled = True
-                    self._say_waiting(error, failures)
+                    self._say_waiting(error)
                     yield IDLE.delay_s(failures, self._random)
                     continue
                 failures = 0
+                self._told.clear()
                 self.report.rounds += 1
                 if until is Until.ONCE or (until is Until.DRAINED and not worked):
                     break
                 idle = 0 if worked else idle + 1
-                if idle:
-                    yield IDLE.delay_s(idle, self._random)
+                # A queue that waits for messages has rested for us.
+                rest_s = IDLE.delay_s(idle, self._random) - (self._monotonic() - began)
+                if idle and rest_s > 0:
+                    yield rest_s
+            # A heartbeat that learned of the fence first ends the loop: the stop is refused then.
+            handed_back = self._leases.stop(self._lease)
         except WorkerFenced:
             self._recorder.event(
                 names.WORKER_FENCED,
@@ -137,7 +148,6 @@ class IngestLoop:
                 ingest_run_id=self._lease.ingest_run_id,
             )
             raise
-        handed_back = self._leases.stop(self._lease)
         self._recorder.event(
             names.WORKER_STOPPED,
             worker_id=self._lease.worker_id,
@@ -154,9 +164,15 @@ class IngestLoop:
             self._unsettled = False
         self._recover()
         worked = False
+        unavailable: QueueUnavailable | None = None
         if not self._queue_is_off():
-            worked |= self._take((yield from self._paced(self._worker.messages_by_phase())))
+            try:
+                worked |= self._take((yield from self._paced(self._worker.messages_by_phase())))
+            except QueueUnavailable as error:
+                unavailable = error  # what is due in the ledger needs no queue
         worked |= self._take((yield from self._paced(self._worker.due_by_phase())))
+        if unavailable is not None:
+            raise unavailable
         return worked
 
     def _paced(self, phases: Phases) -> Generator[float, None, Batch]:
@@ -173,6 +189,8 @@ class IngestLoop:
         if batch.is_empty:
             return False
         self.report.add(batch)
+        if batch.unacknowledged is not None:
+            raise batch.unacknowledged
         return True
 
     def _recover(self) -> None:
@@ -186,9 +204,10 @@ class IngestLoop:
         off = self._switched_off()
         return off.everything or self._worker.all_stopped_by(off)
 
-    def _say_waiting(self, error: TransientError, failures: int) -> None:
+    def _say_waiting(self, error: TransientError) -> None:
         """Say once that something is down."""
-        if failures == 1:
+        if error.code not in self._told:
+            self._told.add(error.code)
             self._recorder.event(names.STORE_WAITED_FOR, error_code=error.code, message=str(error))
 
 

@@ -18,6 +18,7 @@ _SQS_QUEUE = re.compile(
     r"arn:aws[a-z-]*:sqs:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,80}(?:\.fifo)?"
     r"|https?://[^/\s@]+/\d{12}/[A-Za-z0-9_-]{1,80}(?:\.fifo)?"
 )
+_SNS_TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(?:\.fifo)?")
 _ENDPOINT = re.compile(r"https?://[^/\s@]+/?")
 
 
@@ -78,6 +79,11 @@ def _objects_url(value: Value) -> str | None:
 def _endpoint_url(value: Value) -> str | None:
     known = not value or _ENDPOINT.fullmatch(str(value))
     return None if known else "must be empty, or http(s)://HOST[:PORT]"
+
+
+def _topics(value: Value) -> str | None:
+    known = all(_SNS_TOPIC.fullmatch(word) for word in str(value).split())
+    return None if known else "must be ARNs of SNS topics, separated by blanks"
 
 
 def _one_of(*words: str) -> Callable[[Value], str | None]:
@@ -177,6 +183,7 @@ SETTINGS: tuple[Setting, ...] = (
         key="queue.topics",
         default="",
         doc="ARNs of the SNS topics that may send, separated by blanks; empty for any",
+        check=_topics,
     ),
     Setting(
         key="queue.confirm_subscriptions",
@@ -199,6 +206,17 @@ SETTINGS: tuple[Setting, ...] = (
         key="objects.signed",
         default=False,
         doc="whether reads use credentials; NODD's buckets need none (cloud)",
+    ),
+    Setting(
+        key="outbox.lineage_target",
+        default="",
+        doc="the target that gets OpenLineage events; empty for none",
+        check=lambda value: _label(value) if value else None,
+    ),
+    Setting(
+        key="datasets.folder",
+        default="",
+        doc="a folder of your own dataset files, which join or replace the shipped ones",
     ),
     Setting(
         key="audit.anchor_file",

@@ -16,7 +16,7 @@ from typing import Protocol
 from tallgrass.clock import Clock
 from tallgrass.datasets.catalogue import Catalogue, KeyMatch
 from tallgrass.error_codes import lookup
-from tallgrass.errors import DataRefused, InvalidInput
+from tallgrass.errors import DataRefused, InvalidInput, TransientError
 from tallgrass.evidence.reading import Evidence, EvidenceReader, ReadFailure
 from tallgrass.governance.switches import SwitchedOff
 from tallgrass.intake.message import ParsedMessage, PoisonMessage
@@ -29,9 +29,11 @@ from tallgrass.ledger.vocabulary import StacStatus
 from tallgrass.operators.chain import run_chain
 from tallgrass.operators.context import ChainContext
 from tallgrass.operators.effects import ChainResult, Effects
-from tallgrass.queues.acknowledgement import acknowledge
+from tallgrass.queues.acknowledgement import acknowledge, deferral_s
+from tallgrass.queues.held import HeldMessages
 from tallgrass.queues.protocol import Queue, QueueMessage
-from tallgrass.telemetry.batch_report import report_batch
+from tallgrass.queues.subscriptions import UNCONFIRMED, Confirmer
+from tallgrass.telemetry import batch_report, names
 from tallgrass.telemetry.recorder import Recorder
 
 #: The code of a unit of which the database refuses a row.
@@ -83,6 +85,12 @@ class Batch:
     closed: dict[str, ClosedClaim] = field(default_factory=dict)
     deleted: int = 0
     kept: int = 0
+    #: Why messages could not be acknowledged, if so; what was committed stands.
+    unacknowledged: TransientError | None = None
+    #: Why it had to be committed in parts, if so: the first refusal.
+    refusal: DataRefused | None = None
+    #: Name, begin and end of each phase, where somebody listens.
+    spans: list[batch_report.Timed] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
@@ -109,9 +117,11 @@ class Worker:
         context: ChainContext,
         recorder: Recorder,
         clock: Clock,
+        held: HeldMessages,
         batch_size: int,
         providers: frozenset[str],
         admit: Admission | None = None,
+        confirm: Confirmer | None = None,
     ) -> None:
         self._lease = lease
         self._ledger = ledger
@@ -122,9 +132,11 @@ class Worker:
         self._context = context
         self._recorder = recorder
         self._clock = clock
+        self._held = held
         self._batch_size = batch_size
         self._providers = providers
         self._admit = admit
+        self._confirm = confirm
 
     @property
     def queue_name(self) -> str | None:
@@ -145,53 +157,61 @@ class Worker:
 
     def messages_by_phase(self) -> Phases:
         """Take one batch of messages through all phases; stop after each."""
-        batch = self.receive()
-        for phase in (
-            self.parse,
-            self.record_and_claim,
-            self.read_evidence,
-            self.operate,
-            self.commit,
-            self.acknowledge,
-        ):
-            if batch.is_empty:
-                return batch
-            yield
-            phase(batch)
-        report_batch(self._recorder, batch, self._clock(), self.queue_name)
+        spans: list[batch_report.Timed] = []
+        with batch_report.timed(self._recorder, self._clock, names.SQS_RECEIVE, spans):
+            batch = self.receive()
+        batch.spans = spans
+        try:
+            for name, phase in (
+                (names.MESSAGE_PARSE, self.parse),
+                (names.RECORD_AND_CLAIM, self.record_and_claim),
+                (names.OBJECT_FETCH, self.read_evidence),
+                (names.OPERATE, self.operate),
+                (names.COMMIT, self.commit),
+                (names.ACKNOWLEDGE, self.acknowledge),
+            ):
+                if batch.is_empty:
+                    return batch
+                yield
+                with batch_report.timed(self._recorder, self._clock, name, spans):
+                    phase(batch)
+        finally:
+            self._held.release()
+        batch_report.report_batch(self._recorder, batch, self._clock(), self.queue_name)
         return batch
 
     def due_by_phase(self) -> Phases:
         """Take one batch of due units through the phases that need no message; stop after each."""
-        batch = self.claim_due()
-        for phase in (self.read_evidence, self.operate, self.commit):
+        spans: list[batch_report.Timed] = []
+        with batch_report.timed(self._recorder, self._clock, names.RECORD_AND_CLAIM, spans):
+            batch = self.claim_due()
+        batch.spans = spans
+        for name, phase in (
+            (names.OBJECT_FETCH, self.read_evidence),
+            (names.OPERATE, self.operate),
+            (names.COMMIT, self.commit),
+        ):
             if batch.is_empty:
                 return batch
             yield
-            phase(batch)
-        report_batch(self._recorder, batch, self._clock(), None)
+            with batch_report.timed(self._recorder, self._clock, name, spans):
+                phase(batch)
+        batch_report.report_batch(self._recorder, batch, self._clock(), None)
         return batch
 
     def receive(self) -> Batch:
         """Take messages from the queue; they stay hidden, not gone."""
+        received_at = self._held.receiving()
         messages = () if self._queue is None else self._queue.receive(self._batch_size)
-        return Batch(started_at=self._clock(), messages=messages)
+        self._held.hold([message.receipt for message in messages], received_at)
+        batch = Batch(started_at=self._clock(), messages=messages)
+        batch_report.report_received(self._recorder, batch, self.queue_name or "")
+        return batch
 
     def parse(self, batch: Batch) -> None:
         """Understand each message by itself; what cannot be understood is kept before it may go."""
         queue = self.queue_name or ""
-        batch.parsed = [
-            parse_message(
-                message.body,
-                message_id=message.message_id,
-                sent_at=message.sent_at,
-                queue=queue,
-                catalogue=self._catalogue,
-                providers=self._providers,
-                admit=self._admit,
-            )
-            for message in batch.messages
-        ]
+        batch.parsed = [self._parse(message, queue) for message in batch.messages]
         self._poison.put(
             [
                 PoisonMessage(
@@ -205,6 +225,7 @@ class Worker:
                 if parsed.poison is not None
             ]
         )
+        batch_report.report_parsed(self._recorder, batch, queue)
 
     def record_and_claim(self, batch: Batch) -> None:
         """Write every unit into the ledger before anything happens to it; claim what may run."""
@@ -219,11 +240,14 @@ class Worker:
             if receipt.claim is not None
         }
         batch.claims = list(claims.values())
+        batch_report.report_claims(self._recorder, batch)
 
     def claim_due(self) -> Batch:
         """Claim what the ledger itself has due: parked, recovered, to be retried or run again."""
         claims = self._ledger.claim_due(self._lease, self._batch_size)
-        return Batch(started_at=self._clock(), claims=list(claims))
+        batch = Batch(started_at=self._clock(), claims=list(claims))
+        batch_report.report_claims(self._recorder, batch)
+        return batch
 
     def read_evidence(self, batch: Batch) -> None:
         """Read head and tail of each object once."""
@@ -240,23 +264,54 @@ class Worker:
     def commit(self, batch: Batch) -> None:
         """Write outcomes and effects in one transaction."""
         self._commit(batch, batch.results)
+        if batch.refusal is not None:
+            batch_report.report_split(self._recorder, batch, _said(batch.refusal))
 
     def acknowledge(self, batch: Batch) -> None:
-        """Let messages go whose units are all done or held; the others come again later."""
+        """Let messages go whose units are all done or held; the others come again later.
+
+        If the queue cannot be told, what was committed stands: the messages come again, and their
+        units are duplicates then.
+        """
         if self._queue is None:
             return
+        self._held.release()
+        hideable_s = self._held.hideable_s()
         deletes: list[str] = []
         keeps: list[tuple[str, float]] = []
         for message, parsed, receipts in zip(
             batch.messages, batch.parsed, batch.receipts, strict=True
         ):
-            decision = acknowledge(receipts, batch.closed, settled=parsed.deferred is None)
+            decision = acknowledge(
+                receipts,
+                batch.closed,
+                settled=parsed.deferred is None,
+                look_again_s=deferral_s(message.receive_count),
+            )
             if decision.visibility_s is None:
                 deletes.append(message.receipt)
             else:
-                keeps.append((message.receipt, decision.visibility_s))
-        batch.deleted = len(deletes) - len(self._queue.delete(deletes))
-        batch.kept = len(keeps) - len(self._queue.change_visibility(keeps))
+                keeps.append((message.receipt, min(decision.visibility_s, hideable_s)))
+        try:
+            batch.deleted = len(deletes) - len(self._queue.delete(deletes))
+            batch.kept = len(keeps) - len(self._queue.change_visibility(keeps))
+        except TransientError as error:
+            batch.unacknowledged = error
+        batch_report.report_acknowledged(self._recorder, batch, self._queue.name)
+
+    def _parse(self, message: QueueMessage, queue: str) -> ParsedMessage:
+        parsed = parse_message(
+            message.body,
+            message_id=message.message_id,
+            sent_at=message.sent_at,
+            queue=queue,
+            catalogue=self._catalogue,
+            providers=self._providers,
+            admit=self._admit,
+        )
+        if self._confirm is None or parsed.poison is None or parsed.poison.code != UNCONFIRMED:
+            return parsed
+        return self._confirm(message.body) or parsed
 
     def _run_chain(
         self, claim: Claim, reading: Evidence | ReadFailure, context: ChainContext
@@ -289,11 +344,14 @@ class Worker:
             if len(results) == 1:
                 self._commit(batch, [_refused(*results[0], refusal)])
                 return
+            batch.refusal = batch.refusal or refusal
             middle = len(results) // 2
             self._commit(batch, results[:middle])
             self._commit(batch, results[middle:])
             return
         batch.closed.update(done.closed)
+        who, now = self._lease.worker_id, self._clock()
+        batch_report.report_commit(self._recorder, batch, results, done, who, now)
 
 
 def _run(phases: Phases, between: Callable[[], None]) -> Batch:
@@ -321,14 +379,17 @@ def _refused(claim: Claim, result: ChainResult, refusal: DataRefused) -> tuple[C
     """Fail a unit of which the database refuses a row; if it refuses even that, give up."""
     if result.outcome.error_code == _REFUSED:
         raise refusal
-    # The driver's own text: that of the error may name the database's host.
-    said = str(refusal.__cause__ or refusal).splitlines()[0][:_REFUSAL_CHARS_MAX]
     return claim, ChainResult(
         outcome=Outcome(
             wal_id=claim.wal_id,
             attempt_no=claim.attempt_no,
             error_code=_REFUSED,
-            error_message=f"commit: {said}. What to do: {lookup(_REFUSED).remedy}",
+            error_message=f"commit: {_said(refusal)}. What to do: {lookup(_REFUSED).remedy}",
             stac_status=StacStatus.FAILED,
         )
     )
+
+
+def _said(refusal: DataRefused) -> str:
+    """Return the driver's own text: that of the error may name the database's host."""
+    return str(refusal.__cause__ or refusal).splitlines()[0][:_REFUSAL_CHARS_MAX]

@@ -48,18 +48,18 @@ class FeedFolder:
         """Return the flags that lead a worker here."""
         return ["--queue", self.queue, "--store", backend.url, "--objects", self.objects]
 
-    def ingest(self, backend: Backend, *flags: str) -> Done:
+    def ingest(self, backend: Backend, *flags: str, **env: str) -> Done:
         """Run `tallgrass ingest` here and return how it ended."""
-        return tallgrass("ingest", *self.flags(backend), *flags, "--output", "json")
+        return tallgrass("ingest", *self.flags(backend), *flags, "--output", "json", env=env)
 
-    def start(self, backend: Backend, *flags: str) -> subprocess.Popen[str]:
+    def start(self, backend: Backend, *flags: str, **env: str) -> subprocess.Popen[str]:
         """Start `tallgrass ingest` here, without an end of its own."""
         return subprocess.Popen(
             [*PROGRAM, "ingest", *self.flags(backend), *flags, "--output", "json"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=environment(),
+            env=environment() | env,
         )
 
     def in_queue(self, table: str = "messages") -> int:

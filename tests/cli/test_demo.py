@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KEYS = [
-    "units", "by_status", "ignored", "poison", "duplicates", "items", "catalog_sha256",
-    "seconds", "units_per_second",
+    "units", "by_status", "messages", "announcements", "ignored", "poison", "duplicates", "items",
+    "catalog_sha256", "seconds", "units_per_second",
 ]  # fmt: skip
 
 
@@ -63,6 +63,9 @@ def test_the_document_tells_what_the_files_hold(tmp_path: Path) -> None:
     # By hand: 300 units with the shares 1 % poison, 1 % deletions, 2 % sidecars, 0.2 % tests (1).
     assert (told["poison"], told["ignored"]) == (3, 3 + 6 + 1)
     assert told["duplicates"] > 0
+    assert told["messages"] == sum(
+        told[name] for name in ("announcements", "ignored", "poison", "duplicates")
+    )
     assert told["units_per_second"] > 0
     assert rows(tmp_path / "queue.db", "SELECT count(*) FROM messages") == [(0,)]
     switched = "SELECT action FROM audit_log WHERE actor = 'demo-operator' ORDER BY entry_id"

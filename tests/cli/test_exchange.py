@@ -90,7 +90,7 @@ def test_an_export_is_lines_of_json_with_a_trailer(filled: Backend, tmp_path: Pa
     done = tallgrass("wal", "export", "--file", str(tmp_path / "a"), "--output", "json", at=filled)
     body = (tmp_path / "a").read_bytes()
     lines = body.splitlines(keepends=True)
-    assert json.loads(lines[0]) == {"format": "tallgrass-wal-export", "version": 1}
+    assert json.loads(lines[0]) == {"format": "tallgrass-wal-export", "version": 2}
     sha256 = hashlib.sha256(b"".join(lines[:-1])).hexdigest()
     assert json.loads(lines[-1]) == {"end": {"lines": len(lines) - 1, "sha256": sha256}}
     assert len(lines) == 2 + sum(row_counts(filled))
@@ -212,6 +212,35 @@ def test_a_damaged_export_is_refused_whole(
     assert done.error["code"] == "import_invalid"
     assert row_counts(backend) == [0, 0, 0, 0]
     assert backend.sql("SELECT count(*) FROM audit_log") == [(0,)]
+
+
+def as_version(version: int, body: bytes, *, issues: bool) -> bytes:
+    """Return an export as a release of that version would have written it."""
+    lines = [json.loads(line) for line in body.splitlines()[:-1]]
+    lines[0]["version"] = version
+    for line in lines:
+        if "attempt" in line and not issues:
+            del line["attempt"]["issues"]
+    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    end = {"lines": len(lines), "sha256": hashlib.sha256(text).hexdigest()}
+    return text + json.dumps({"end": end}).encode() + b"\n"
+
+
+def test_an_export_of_the_version_before_is_read(filled: Backend, tmp_path: Path) -> None:
+    """Version 1 had no issues: they are null. Lines of one version in a file of another are not."""
+    body = exported(filled, tmp_path / "a.jsonl")
+    (tmp_path / "old.jsonl").write_bytes(as_version(1, body, issues=False))
+    other = prepare("sqlite", f"sqlite:///{tmp_path / 'other.db'}")
+    assert brought_in(tmp_path / "old.jsonl", other)["records"] == 10
+    assert exported(other, tmp_path / "b.jsonl") == body
+    for version, issues in ((0, False), (1, True), (2, False), (3, True)):
+        (tmp_path / "odd.jsonl").write_bytes(as_version(version, body, issues=issues))
+        done = tallgrass(
+            "wal", "import", str(tmp_path / "odd.jsonl"), "--actor", "j.doe", "--output", "json",
+            at=other,
+        )  # fmt: skip
+        assert (done.code, done.error["code"]) == (2, "import_invalid"), (version, issues)
+    other.close()
 
 
 def test_an_export_appears_whole_or_not_at_all(filled: Backend, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -87,6 +88,24 @@ def test_objects_says_what_is_believed(backend: Backend, tmp_path: Path) -> None
     assert done.json["by_verdict"] == {"succeeded": 10}
 
 
+def test_lineage_events_are_rows_only_where_a_target_wants_them(
+    backend: Backend, tmp_path: Path
+) -> None:
+    """Each success is one event for `file`; with a target, START and COMPLETE for that one too."""
+    events = "SELECT target, event_name, count(*) FROM outbox GROUP BY 1, 2 ORDER BY 1, 2"
+    feed = make_feed(tmp_path, 6, *shares(zero_bytes="0.5"))
+    assert feed.ingest(backend, "--drain").code == 0
+    assert backend.sql(events) == [("file", "nodd.item.created", 3)]
+    other = make_feed(tmp_path / "other", 4, *shares(), "--seed", "2")
+    done = other.ingest(backend, "--drain", TALLGRASS_OUTBOX_LINEAGE_TARGET="marquez")
+    assert done.code == 0, done.err
+    assert backend.sql(events) == [
+        ("file", "nodd.item.created", 7),
+        ("marquez", "openlineage.complete", 4),
+        ("marquez", "openlineage.start", 4),
+    ]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_signal_ends_it_in_good_order(
@@ -128,25 +147,75 @@ def test_no_worker_outlives_the_process_that_started_it(backend: Backend, tmp_pa
     assert backend.sql("SELECT count(*) FROM workers WHERE stopped_at IS NULL") == [(0,)]
 
 
-def test_a_worker_that_dies_is_told(backend: Backend, tmp_path: Path) -> None:
-    """One of two workers killed: the other goes on, and the command ends with 1 and says so."""
+def test_a_worker_that_dies_is_told_at_once_and_replaced(backend: Backend, tmp_path: Path) -> None:
+    """One of two workers killed: the other goes on, a third takes the place, all end well."""
     feed = make_feed(tmp_path, 10, *shares())
     parent = feed.start(backend, "--processes", "2")
     try:
-        # Nothing is held any more, so that only the death itself is told.
         wait_for(lambda: by_status(backend) == {"succeeded": 10})
         wait_for(lambda: len(backend.sql("SELECT 1 FROM workers")) == 2)
         workers = [pid for pid in children_of(parent) if b"spawn_main" in command_line(pid)]
         os.kill(workers[0], signal.SIGKILL)
-        wait_for(lambda: not is_running(workers[0]))
-        assert parent.poll() is None
+        wait_for(lambda: len(backend.sql("SELECT 1 FROM workers")) == 3)
         parent.send_signal(signal.SIGTERM)
         _, err = parent.communicate(timeout=30)
     finally:
         parent.kill()
-    assert parent.returncode == 1
-    assert "ended with -9" in err
-    assert err.count(" info worker_stopped ") == 1
+    assert parent.returncode == 0, err
+    assert f" error worker_died pid={workers[0]} exit_code=-9\n" in err
+    assert err.count(" info worker_stopped ") == 2
+
+
+#: Put before the package on the path: reading one object crashes as a native library would.
+CRASHING_LIBRARY = """
+import os
+from tallgrass.evidence.object_store import LocalObjects
+
+real = LocalObjects.read
+
+def read(self, object_uri, tail_bytes):
+    if object_uri == os.environ["CRASHES_ON"]:
+        os.abort()
+    return real(self, object_uri, tail_bytes)
+
+LocalObjects.read = read
+"""
+
+
+def test_an_object_that_crashes_a_native_library_is_isolated(
+    backend: Backend, tmp_path: Path
+) -> None:
+    """Each crash takes a whole worker with it; in the end one unit is held, all others succeed."""
+    feed = make_feed(tmp_path, 40, *shares(), "--manifest", str(tmp_path / "manifest.json"))
+    units = json.loads((tmp_path / "manifest.json").read_bytes())["units"]
+    killer = units[17]["object_uri"]
+    (tmp_path / "sitecustomize.py").write_text(CRASHING_LIBRARY, encoding="utf-8")
+    parent = feed.start(
+        backend,
+        "--processes",
+        "2",
+        PYTHONPATH=str(tmp_path),
+        CRASHES_ON=killer,
+        TALLGRASS_WORKER_LEASE_S="1",
+        TALLGRASS_LEDGER_MAX_ATTEMPTS="3",
+    )
+    try:
+        wait_for(lambda: by_status(backend) == {"succeeded": 39, "quarantined": 1}, seconds=120)
+        parent.send_signal(signal.SIGTERM)
+        _, err = parent.communicate(timeout=30)
+    finally:
+        parent.kill()
+    assert parent.returncode == 0, err
+    assert err.count(" error worker_died ") == 3
+    assert err.count(" exit_code=-6\n") == 3
+    held = backend.sql("SELECT object_uri FROM wal_records WHERE status = 'quarantined'")
+    assert held == [(killer,)]
+    attempts = backend.sql(
+        "SELECT a.error_code FROM wal_attempts a JOIN wal_records r ON r.wal_id = a.wal_id"
+        f" WHERE r.object_uri = '{killer}' ORDER BY a.attempt_no"
+    )
+    assert attempts == [("lease_expired",)] * 3
+    assert feed.in_queue("dead_letters") == 0
 
 
 def test_what_cannot_run_is_told_before_it_starts(tmp_path: Path) -> None:

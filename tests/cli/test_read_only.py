@@ -13,6 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
+from tallgrass.intake.message import PoisonMessage
 from tests.cli.command import fill, tallgrass, uri
 from tests.plugins.postgres_server import new_folder
 from tests.support.backends import Backend, prepare
@@ -31,6 +32,9 @@ READING = [
     ("audit", "verify"),
     ("db", "check"),
     ("status",),
+    ("poison", "list"),
+    ("poison", "show", "1", "--body"),
+    ("poison", "feed", "--all", "--dry-run"),
 ]
 
 
@@ -47,12 +51,23 @@ def obey_file_modes() -> None:
                 os._exit(99)
 
 
+def put_poison(backend: Backend) -> None:
+    """Store one message that was not understood."""
+    stores = backend.open()
+    message = PoisonMessage(
+        queue="q", body=b"x", message_id=None, error_code="invalid_input", error_message="no JSON"
+    )
+    stores.poison.put([message])
+    stores.close()
+
+
 @pytest.fixture
 def read_only_folder() -> Iterator[Backend]:
     """A filled SQLite ledger whose file and folder nobody may write."""
     folder = new_folder("tallgrass-ro-")
     backend = prepare("sqlite", f"sqlite:///{folder / 'ledger.db'}")
     fill(backend)
+    put_poison(backend)
     backend.close()
     (folder / "ledger.db").chmod(0o444)
     folder.chmod(0o555)
@@ -68,6 +83,7 @@ def read_only_role(request: pytest.FixtureRequest) -> Iterator[str]:
     template = databases.template("ledger", lambda url: prepare("postgres", url).close())
     backend = Backend("postgres", databases.create(template))
     fill(backend)
+    put_poison(backend)
     role = f"tallgrass_reader_{uuid.uuid4().hex[:8]}"
     backend.sql(f"CREATE ROLE {role} LOGIN PASSWORD 'reader'")
     backend.sql(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")

@@ -48,11 +48,11 @@ def test_the_list_of_commands_is_complete() -> None:
         "db migrate", "db check",
         "wal list", "wal show", "wal history", "wal stats", "wal export", "wal import",
         "audit list", "audit seal", "audit verify",
-        "config show", "config check",
+        "config show", "config check", "aws plan", "inspect message",
     }  # fmt: skip
     assert {path[0] for path in ALL if path} == {
-        "demo", "init", "ingest", "status", "simulate",
-        "db", "wal", "audit", "config", "explain",
+        "demo", "init", "aws", "doctor", "ingest", "status", "simulate",
+        "db", "wal", "audit", "config", "explain", "inspect",
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tallgrass.bootstrap import open_queue
 from tallgrass.config import load_config
 from tallgrass.governance.switches import SwitchScope
+from tallgrass.intake.message import PoisonMessage
 from tests.cli.command import tallgrass
 
 if TYPE_CHECKING:
@@ -100,3 +102,26 @@ def test_a_file_that_is_no_queue_is_told(filled: Backend, tmp_path: Path) -> Non
     done = tallgrass("status", "--queue", f"sqlite:///{other}", "--output", "json", at=filled)
     assert done.code == 1
     assert done.error["code"] == "database_corrupt"
+
+
+def test_the_page_counts_poison_by_its_state(filled: Backend, queue: str) -> None:
+    """What waits for a person, what was begun and what was fed, as the store holds it."""
+    stores = filled.open()
+    for number in range(6):
+        message = PoisonMessage(
+            queue="nodd-primary",
+            body=b"%d" % number,
+            message_id=None,
+            error_code="unroutable",
+            error_message="no dataset",
+        )
+        stores.poison.put([message])
+    by = {"feed_id": str(uuid.UUID(int=1)), "actor": "j.doe", "reason": "why"}
+    stores.poison.begin_feeding(stores.poison.find([4, 5, 6]), **by)
+    stores.poison.confirm_feeding({5: "m-5", 6: "m-6"}, **by)
+    stores.close()
+    asked = ("status", "--queue", queue)
+    found = tallgrass(*asked, "--output", "json", at=filled).json["poison"]
+    assert found == {"open": 3, "begun": 1, "fed": 2}
+    lines = [" ".join(line.split()) for line in tallgrass(*asked, at=filled).out.splitlines()]
+    assert "poison 3 open, 1 begun, 2 fed" in lines

@@ -119,6 +119,24 @@ def test_any_life_can_be_rebuilt(backend: Backend, seed: int) -> None:
         assert row["attempts"] == len(scene.attempts(row["wal_id"]))
 
 
+def test_an_attempt_tells_what_its_operators_found(backend: Backend) -> None:
+    """Attempt and edge hold the issues in their order; where there were none, null."""
+    scene = Scene(backend)
+    found = ("metadata-extract:invalid_time_range", "integrity-check:size_too_large")
+    claim = scene.claim(0)
+    wal_id = claim.wal_id
+    assert scene.stores.reader.attempts(wal_id)[0].issues is None
+    scene.commit(success(claim, issues=found))
+    [attempt] = scene.stores.reader.attempts(wal_id)
+    assert attempt.issues == found
+    stored = backend.sql("SELECT issues FROM wal_attempts")
+    text = '["metadata-extract:invalid_time_range","integrity-check:size_too_large"]'
+    assert stored == [(text,)]
+    assert [event.issues for event in scene.stores.reader.history(wal_id)] == [None, None, found]
+    [plain] = scene.stores.reader.attempts(scene.succeed(1))
+    assert plain.issues is None
+
+
 #: That a unit was seen or that its attempt succeeded needs no further why.
 NO_REASON = {"recorded", "applied"}
 

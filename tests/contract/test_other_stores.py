@@ -1,4 +1,4 @@
-"""Audit log and poison store."""
+"""The audit log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tallgrass.governance.audit import Anchor, AuditEntry
-from tallgrass.intake.message import PoisonMessage
 from tests.contract.scene import Scene, run
 
 if TYPE_CHECKING:
@@ -161,54 +160,3 @@ def test_the_log_is_listed_by_page_and_filter(backend: Backend) -> None:
     assert [e.entry_id for e in audit.entries(subject="s-0", actor="bob")] == [6]
     assert audit.entries(action="nothing") == []
     assert first[0].detail == '{"n":0}'
-
-
-def poison(body: bytes, **changes: Any) -> PoisonMessage:
-    """Return a message that nothing could be made of."""
-    values: dict[str, Any] = {
-        "queue": "q",
-        "body": body,
-        "message_id": "m-1",
-        "error_code": "missing_required_field",
-        "error_message": "token=abcdef123456 no bucket",
-    }
-    return PoisonMessage(**{**values, **changes})
-
-
-def test_a_poison_message_is_kept_once_and_counted(backend: Backend) -> None:
-    """Its bytes, hash and length are exact; coming again, also in one batch, only counts."""
-    store = Scene(backend).stores.poison
-    body = bytes(range(256))
-    store.put([poison(body), poison(body), poison(b"other"), poison(body, queue="q2")])
-    store.put([poison(body)])
-    store.put([])
-    kept = {(m.queue, m.body): m for m in store.messages()}
-    assert {key: message.times_seen for key, message in kept.items()} == {
-        ("q", body): 3,
-        ("q", b"other"): 1,
-        ("q2", body): 1,
-    }
-    message = kept["q", body]
-    assert message.body_sha256 == hashlib.sha256(body).hexdigest()
-    assert (message.body_bytes, message.message_id) == (256, "m-1")
-    assert "abcdef123456" not in message.error_message
-    assert message.first_seen_at <= message.last_seen_at
-
-
-def test_a_huge_poison_body_is_cut_but_known_whole(backend: Backend) -> None:
-    """At most 262,144 bytes are kept; length and hash are those of all of it."""
-    store = Scene(backend).stores.poison
-    body = b"x" * 300_000
-    store.put([poison(body)])
-    [message] = store.messages()
-    assert (len(message.body), message.body_bytes) == (262_144, 300_000)
-    assert message.body_sha256 == hashlib.sha256(body).hexdigest()
-
-
-def test_poison_is_listed_by_page(backend: Backend) -> None:
-    """Each message is on exactly one page."""
-    store = Scene(backend).stores.poison
-    store.put([poison(f"{n}".encode()) for n in range(5)])
-    first = store.messages(size=3)
-    rest = store.messages(after=first[-1].poison_id, size=3)
-    assert sorted(m.body for m in first + rest) == [b"0", b"1", b"2", b"3", b"4"]

@@ -10,8 +10,10 @@ from dataclasses import replace
 import pytest
 
 from tallgrass.datasets.catalogue import Catalogue, IgnoredKey, KeyMatch, default_catalogue
-from tallgrass.datasets.definition import Dataset, Severity
+from tallgrass.datasets.definition import Dataset, Severity, TimeRule
 from tallgrass.errors import ConfigError
+
+NO_TIME = TimeRule(groups=(), form="unknown")
 
 
 def dataset(name: str) -> Dataset:
@@ -27,14 +29,16 @@ def with_key(base: Dataset, pattern: str, *prefixes: str) -> Dataset:
 
 
 def test_the_shipped_datasets_are_there() -> None:
-    """The catalogue holds the three datasets by their ids, and no other."""
-    assert [one.id for one in default_catalogue().datasets] == ["goes-glm", "hrrr", "nexrad-l2"]
-    assert default_catalogue().dataset("goes-abi") is None
+    """The catalogue holds its datasets by their ids, and no other."""
+    ids = [one.id for one in default_catalogue().datasets]
+    assert ids == sorted(ids)
+    assert {"goes-glm", "hrrr", "nexrad-l2", "goes-abi", "swpc"} <= set(ids)
+    assert default_catalogue().dataset("goes") is None
 
 
 @pytest.mark.parametrize(
     ("provider", "bucket"),
-    [("aws", "noaa-nbm-pds"), ("gcp", "noaa-goes16"), ("aws", "NOAA-GOES16"), ("aws", "")],
+    [("aws", "noaa-nbm"), ("gcp", "noaa-goes16"), ("aws", "NOAA-GOES16"), ("aws", "")],
 )
 def test_an_unknown_bucket_has_no_route(provider: str, bucket: str) -> None:
     """An object of a bucket that no dataset claims at that provider is unroutable."""
@@ -77,9 +81,26 @@ def test_datasets_of_one_bucket_are_told_apart_by_prefix() -> None:
         assert found.dataset.id == "goes-abi"
 
 
+def test_the_rest_of_a_bucket_has_a_home() -> None:
+    """What begins with nobody's prefix goes to the one dataset that takes the rest."""
+    glm = dataset("goes-glm")
+    taker = with_key(glm, "(?P<start>.*)(?P<end>)", "")
+    rest = replace(taker, id="a-rest", key=replace(taker.key, rest=True, start=NO_TIME, end=None))
+    for order in itertools.permutations([rest, glm, dataset("goes-abi")]):
+        catalogue = Catalogue(order)
+        found = catalogue.route("aws", "noaa-goes16", "anything")
+        assert isinstance(found, KeyMatch)
+        assert found.dataset.id == "a-rest"
+        ignored = catalogue.route("aws", "noaa-goes16", "GLM-L2-LCFA/x")
+        assert isinstance(ignored, IgnoredKey)
+        assert ignored.dataset is glm
+    with pytest.raises(ConfigError, match="'a-rest' and 'b-rest' share"):
+        Catalogue([rest, glm, replace(rest, id="b-rest")])
+
+
 def test_one_bucket_name_at_two_providers_is_two_buckets() -> None:
     """Datasets of different providers never compete for a bucket's name."""
-    copy = replace(dataset("hrrr"), id="hrrr-copy", provider="wasabi")
+    copy = replace(dataset("hrrr"), id="hrrr-copy", provider="wasabi", mirrors={})
     catalogue = Catalogue([dataset("hrrr"), copy])
     key = "hrrr.20240510/conus/hrrr.t12z.wrfsfcf02.grib2"
     found = catalogue.route("wasabi", "noaa-hrrr-bdp-pds", key)
@@ -95,10 +116,12 @@ def test_the_fingerprint_knows_no_order() -> None:
     turned = replace(
         glm,
         buckets=tuple(reversed(glm.buckets)),
+        mirrors={name: glm.mirrors[name][::-1] for name in reversed(list(glm.mirrors))},
         severities=dict(reversed(list(glm.severities.items()))),
         item=replace(glm.item, places=dict(reversed(list(glm.item.places.items())))),
     )
-    for order in itertools.permutations([turned, dataset("hrrr"), dataset("nexrad-l2")]):
+    others = [one for one in default_catalogue().datasets if one.id != "goes-glm"]
+    for order in ([turned, *others], [*others, turned], [*reversed(others), turned]):
         assert Catalogue(order).fingerprint() == expected
 
 
@@ -122,6 +145,10 @@ def test_whatever_shapes_an_output_changes_the_fingerprint() -> None:
         replace(hrrr, id="hrrr2"),
         replace(hrrr, title="another"),
         replace(hrrr, buckets=("another",)),
+        replace(hrrr, mirrors={"gcp": ("another",)}),
+        replace(hrrr, key=replace(hrrr.key, rest=True)),
+        replace(hrrr, item=replace(hrrr.item, placeless=True)),
+        replace(hrrr, item=replace(hrrr.item, media_types={".grib2": "text/plain"})),
         replace(hrrr, severities={"size_zero": Severity.SUSPECT}),
         replace(hrrr, key=replace(hrrr.key, end=None)),
         replace(hrrr, key=replace(hrrr.key, ignore=())),
@@ -135,5 +162,5 @@ def test_whatever_shapes_an_output_changes_the_fingerprint() -> None:
     prints = {Catalogue([one]).fingerprint() for one in shaping}
     assert len(prints) == len(shaping)
     assert plain not in prints
-    moved = replace(hrrr, topics=(), cadence_s=1.0, priority="low")
+    moved = replace(hrrr, topics=(), retired_topics=("t",), cadence_s=1.0, priority="low")
     assert Catalogue([moved]).fingerprint() == plain

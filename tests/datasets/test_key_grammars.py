@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from tallgrass.clock import parse_instant
 from tallgrass.datasets.catalogue import IgnoredKey, KeyMatch, default_catalogue
 from tallgrass.errors import InvalidInput
-from tests.datasets.noaa_data import noaa_data
 
 GOES = (
     "GLM-L2-LCFA/2020/016/06/OR_GLM-L2-LCFA_G17_s20200160612000_e20200160612110_c20200160612335.nc"
@@ -149,7 +147,8 @@ def test_the_groups_of_a_key_are_given() -> None:
         ("noaa-hrrr-bdp-pds", "index.html", "not_ingestable"),
         ("noaa-goes16", "index.html", "not_ingestable"),
         ("noaa-goes16", "Beginners_Guide_to_GOES-R_Series_Data.pdf", "not_ingestable"),
-        ("noaa-goes17", GOES.replace("GLM-L2-LCFA", "ABI-L1b-RadM"), "not_ingestable"),
+        ("noaa-goes17", GOES.replace("GLM-L2-LCFA", "GLM-L2-OTHER"), "not_ingestable"),
+        ("noaa-goes17", GOES.replace("GLM-L2-LCFA", "XYZ-L1b-RadM"), "not_ingestable"),
         ("noaa-goes17", f"{GOES}.tmp", "not_ingestable"),
         ("noaa-goes17", f" {GOES}", "not_ingestable"),
         ("noaa-goes17", f"{GOES}\n", "not_ingestable"),
@@ -232,34 +231,3 @@ def test_any_key_has_an_answer(key: str) -> None:
     """Whatever the key, routing answers or refuses its time; no other error escapes."""
     for bucket in ("noaa-goes19", "noaa-hrrr-bdp-pds", "unidata-nexrad-level2"):
         assert default_catalogue().route("aws", bucket, key) is not None
-
-
-def test_the_real_keys_have_their_times() -> None:
-    """Each real key of the three datasets gives the times that its source documents."""
-    vectors = noaa_data("keys", "key-vectors.csv")
-    with vectors.open(encoding="utf-8", newline="") as lines:
-        rows = [
-            row
-            for row in csv.DictReader(lines)
-            if row["dataset"] in {"goes-glm", "nexrad-l2", "hrrr"}
-        ]
-    assert len(rows) >= 7
-    for row in rows:
-        found = matched(row["bucket"], row["key"])
-        assert found.dataset.id == row["dataset"]
-        assert found.start == parse_instant(row["start"])
-        assert found.end == instant(row["end"])
-        assert found.reference == instant(row["reference_time"])
-        if row["valid_time"]:
-            assert found.start == parse_instant(row["valid_time"])
-
-
-def test_real_keys_of_other_datasets_are_no_units() -> None:
-    """A key of another dataset is never taken for a unit, even in a bucket that is shared."""
-    vectors = noaa_data("keys", "key-vectors.csv")
-    with vectors.open(encoding="utf-8", newline="") as lines:
-        rows = [row for row in csv.DictReader(lines) if row["dataset"] == "goes-abi"]
-    for row in rows:
-        found = default_catalogue().route("aws", row["bucket"], row["key"])
-        assert isinstance(found, IgnoredKey)
-        assert (found.reason, found.dataset) == ("not_ingestable", None)

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import contextlib
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tallgrass.datasets.definition import TimeRule
-from tallgrass.datasets.key_times import FORMS, UNKNOWN_START, read_time, time_of
+from tallgrass.datasets.key_times import FORMS, UNKNOWN_START, read_time, span_of, time_of
 from tallgrass.errors import InvalidInput
 
 
@@ -135,3 +136,68 @@ def test_a_key_without_time_starts_at_the_fixed_instant() -> None:
     rule = TimeRule(groups=(), form="unknown")
     assert time_of(rule, {}) == UNKNOWN_START
     assert datetime(1970, 1, 1, tzinfo=UTC) + timedelta(0) == UNKNOWN_START
+
+
+@pytest.mark.parametrize(
+    ("rule", "groups", "expected"),
+    [
+        # An analysis two hours before a run at midnight of New Year.
+        ({"minus_hours": "back"}, {"back": "02"}, datetime(2023, 12, 31, 22, tzinfo=UTC)),
+        ({"minus_hours": "back"}, {"back": None}, datetime(2024, 1, 1, tzinfo=UTC)),
+        (
+            {"plus_hours": "hour", "plus_minutes": "minute"},
+            {"hour": "001", "minute": "15"},
+            datetime(2024, 1, 1, 1, 15, tzinfo=UTC),
+        ),
+        (
+            {"minus_hours": "back", "minus_minutes": "minute"},
+            {"back": "01", "minute": "45"},
+            datetime(2023, 12, 31, 22, 15, tzinfo=UTC),
+        ),
+        (
+            {"plus_hours": "hour", "offset_minutes": -360},
+            {"hour": "002"},
+            datetime(2023, 12, 31, 20, tzinfo=UTC),
+        ),
+        ({"offset_minutes": 10}, {}, datetime(2024, 1, 1, 0, 10, tzinfo=UTC)),
+        ({"until": "day"}, {}, datetime(2024, 1, 1, 23, 59, 59, tzinfo=UTC)),
+        ({"until": "month"}, {}, datetime(2024, 1, 31, 23, 59, 59, tzinfo=UTC)),
+        ({"until": "year"}, {}, datetime(2024, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        (
+            {"until": "month", "plus_hours": "hour"},
+            {"hour": "744"},
+            datetime(2024, 2, 29, 23, 59, 59, tzinfo=UTC),
+        ),
+    ],
+)
+def test_a_rule_moves_the_time(
+    rule: dict[str, Any], groups: dict[str, str | None], expected: datetime
+) -> None:
+    """Hours and minutes of the key, a fixed offset and the end of a span are added exactly."""
+    moved = TimeRule(groups=("date",), form="date", **rule)
+    assert time_of(moved, {"date": "20240101", **groups}) == expected
+
+
+@pytest.mark.parametrize(("back", "offset"), [("9999999", 0), ("0", -2_000_000_000)])
+def test_a_time_before_the_calendar_is_refused(back: str, offset: int) -> None:
+    """What lies before the first year is an invalid time range, as what lies after the last."""
+    rule = TimeRule(groups=("date",), form="date", minus_hours="back", offset_minutes=offset)
+    with pytest.raises(InvalidInput) as refused:
+        time_of(rule, {"date": "00020101", "back": back})
+    assert refused.value.code == "invalid_time_range"
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"), [("01H", 60), ("15M", 15), ("72H", 72 * 60), ("24", 24 * 60)]
+)
+def test_a_span_is_read(text: str, minutes: int) -> None:
+    """Hours and minutes; a bare number is in hours."""
+    assert span_of(text) == timedelta(minutes=minutes)
+
+
+@pytest.mark.parametrize("text", ["", "H", "1D", "-1H", "99999H", "\u0661H"])
+def test_what_is_no_span_is_refused(text: str) -> None:
+    """Anything else is an invalid time range."""
+    with pytest.raises(InvalidInput) as refused:
+        span_of(text)
+    assert refused.value.code == "invalid_time_range"

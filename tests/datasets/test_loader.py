@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 
 import pytest
 
 from tallgrass.datasets.definition import FileFormat, IntegrityRules, Severity, TimeRule
+from tallgrass.datasets.key_grammar import IgnoredKey, KeyMatch, read_key
+from tallgrass.datasets.key_times import UNKNOWN_START
 from tallgrass.datasets.loader import load_dataset
 from tallgrass.errors import ConfigError
 
@@ -244,6 +247,125 @@ def test_a_mistake_is_refused_with_its_place(old: str, new: str, message: str) -
     assert str(refused.value).startswith("radar.toml: ")
 
 
+GENERIC = """
+id = "things"
+title = "Things"
+description = "Things of all kinds."
+provider = "aws"
+buckets = ["things-pds"]
+priority = "low"
+item.collection = "things"
+item.media_type = "application/octet-stream"
+item.sidecars.".md" = "notes"
+governance.care_label = "public"
+governance.sensitivity = "low"
+"""
+
+
+def test_a_file_without_a_grammar_takes_every_object() -> None:
+    """No [key], no format, no cadence, no example: generic units, whose items may lie nowhere."""
+    things = load_dataset(GENERIC, "things.toml")
+    assert things.key.generic
+    assert (things.format, things.cadence_s, things.key.prefixes) == (None, None, ("",))
+    assert things.item.placeless
+    assert things.item.media_types[".nc"] == "application/netcdf"
+    assert read_key(things, "a.md") == IgnoredKey(reason="sidecar", dataset=things)
+    assert read_key(things, "a/README") == IgnoredKey(reason="not_ingestable", dataset=things)
+    found = read_key(things, "any thing\n")
+    assert isinstance(found, KeyMatch)
+    assert found.start == UNKNOWN_START
+
+
+def test_a_generic_dataset_may_have_prefixes_rules_and_mirrors() -> None:
+    """A [key] without a pattern narrows the buckets; mirrors are buckets of other providers."""
+    text = (
+        GENERIC
+        + """
+    mirrors.gcp = ["things-gcp"]
+    mirrors.azure = ["account.things", "account.more"]
+    retired_topics = ["old"]
+    [key]
+    prefixes = ["a/", "b/"]
+    [[key.ignore]]
+    pattern = '.*\\.bak'
+    reason = "backup"
+    [[examples]]
+    key = "a/b.bak"
+    ignored = "backup"
+    """
+    )
+    things = load_dataset(text, "things.toml")
+    assert (things.key.generic, things.key.prefixes) == (True, ("a/", "b/"))
+    assert things.retired_topics == ("old",)
+    assert list(things.places()) == [
+        ("aws", "things-pds"),
+        ("gcp", "things-gcp"),
+        ("azure", "account.things"),
+        ("azure", "account.more"),
+    ]
+
+
+LAYOUTS = (
+    GENERIC
+    + """
+item.from_key.platform = "site"
+item.from_key."things:hour" = "hour"
+[key]
+pattern = 'old/(?P<date>\\d{8})/(?P<hour>\\d{2})/(?P<span>\\d{2}H)?'
+start = { form = "date", groups = ["date"], plus_hours = "hour" }
+accumulation = "span"
+[[key.layouts]]
+pattern = 'new/(?P<site>[a-z]+)/(?P<date>\\d{8})/(?P<from>\\d{6})-(?P<to>\\d{6})'
+start = { form = "date-time", groups = ["date", "from"] }
+end = { form = "date-time", groups = ["date", "to"], crosses_midnight = true }
+[[examples]]
+key = "old/20240228/24/"
+start = "2024-02-29T00:00:00Z"
+[[examples]]
+key = "new/here/20231231/235900-000100"
+start = "2023-12-31T23:59:00Z"
+end = "2024-01-01T00:01:00Z"
+"""
+)
+
+
+def test_a_dataset_may_have_several_layouts() -> None:
+    """They are tried in order; the groups of another layout are None."""
+    things = load_dataset(LAYOUTS, "things.toml")
+    old = read_key(things, "old/20240228/06/03H")
+    assert isinstance(old, KeyMatch)
+    assert old.accumulation == timedelta(hours=3)
+    assert (old.groups["hour"], old.groups["site"]) == ("06", None)
+    new = read_key(things, "new/here/20240228/010000-020000")
+    assert isinstance(new, KeyMatch)
+    assert (new.groups["hour"], new.groups["site"], new.accumulation) == (None, "here", None)
+    assert new.end == datetime(2024, 2, 28, 2, tzinfo=UTC)
+    assert isinstance(read_key(things, "newer/x"), IgnoredKey)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('accumulation = "span"', 'accumulation = "spam"', "key.accumulation: key.pattern has no"),
+        ("crosses_midnight = true", 'until = "week"', "key.layouts[1].end.until: unknown word"),
+        ("crosses_midnight = true", "crosses = true", "key.layouts[1].end.crosses: unknown field"),
+        ("crosses_midnight = true", "offset_minutes = 1.5", "offset_minutes: must be a whole"),
+        ("crosses_midnight = true", 'minus_hours = "x"', "key.layouts[1].end.minus_hours: key.pat"),
+        ("crosses_midnight = true", 'until = "day"', "examples[2].key"),
+        ("[key]\n", '[key]\nrest = true\nprefixes = ["a"]\n', "key.prefixes: a dataset that takes"),
+        ("[key]\n", "[key]\nrest = 1\n", "key.rest: must be true or false"),
+        ('platform = "site"', 'platform = "sitt"', "did you mean 'site'"),
+        ('priority = "low"', 'priority = "low"\nmirrors.aws = ["x"]', "mirrors: 'aws' is the"),
+        ('priority = "low"', 'priority = "low"\nmirrors.gcp = []', "mirrors.gcp: must name at"),
+    ],
+)
+def test_a_mistake_in_layouts_is_refused_with_its_place(old: str, new: str, message: str) -> None:
+    """Further layouts, time rules and mirrors are checked as the first are."""
+    assert LAYOUTS.count(old) == 1, old
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        load_dataset(LAYOUTS.replace(old, new), "things.toml")
+
+
 def test_a_file_without_an_example_is_refused() -> None:
     """A dataset file proves its grammar by at least one key of a unit."""
     text = FILE[: FILE.index("[[examples]]")]
@@ -263,8 +385,6 @@ def test_a_sidecar_is_passed_over_without_a_rule() -> None:
 def test_the_shipped_files_are_named_after_their_datasets() -> None:
     """Each dataset that comes with the package stands in the file of its name."""
     folder = files("tallgrass.datasets").joinpath("files")
-    names = sorted(file.name for file in folder.iterdir())
-    assert names == ["goes-glm.toml", "hrrr.toml", "nexrad-l2.toml"]
     for file in folder.iterdir():
         dataset = load_dataset(file.read_text(encoding="utf-8"), file.name)
         assert f"{dataset.id}.toml" == file.name

@@ -9,7 +9,7 @@ import tomllib
 from datetime import datetime
 from enum import StrEnum
 from types import NoneType
-from typing import TYPE_CHECKING, get_args, get_type_hints
+from typing import TYPE_CHECKING, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -46,7 +46,8 @@ def described(row: type) -> list[list[object]]:
         kind = parts[0] if nullable else hints[item.name]
         vocabulary = list(kind) if isinstance(kind, type) and issubclass(kind, StrEnum) else []
         names = {str: "text", int: "integer", bytes: "bytes", datetime: "instant"}
-        word = "word" if vocabulary else names.get(kind, "JSON object")
+        other = "JSON list" if get_origin(kind) is tuple else "JSON object"
+        word = "word" if vocabulary else names.get(kind, other)
         found.append([item.name, word, nullable, item.metadata["canonical"], *vocabulary])
     return found
 

@@ -87,6 +87,7 @@ MODEL_TYPES = {
     "integer": {"integer"},
     "bytes": {"bytes"},
     "JSON object": {"text"},
+    "JSON list": {"text"},
 }
 
 

@@ -127,6 +127,38 @@ def test_a_doubt_that_the_dataset_does_not_allow_is_a_failure() -> None:
     assert run(reading=reading).outcome.error_code is None
 
 
+def test_what_operators_found_is_kept_with_a_success() -> None:
+    """Each finding stands once, in order, with its operator; an ordinary unit has none."""
+    reading = scene.evidence(
+        issues=("unexpected_content_type", "size_too_large", "unexpected_content_type"),
+        header={"start": "2020-01-01T00:00:00Z"},
+    )
+    result = run(reading=reading)
+    assert result.outcome.error_code is None
+    assert result.outcome.issues == (
+        "integrity-check:unexpected_content_type",
+        "integrity-check:size_too_large",
+        "metadata-extract:invalid_time_range",
+    )
+    assert run().outcome.issues == ()
+
+
+def test_what_operators_found_before_a_failure_is_kept() -> None:
+    """A doubt is told beside the failure that came after it; a code that is unknown is not kept."""
+    reading = scene.evidence(
+        issues=("unexpected_content_type",),
+        header={"start": "2025-04-07T13:00:20Z", "end": "2025-04-07T12:00:00Z"},
+    )
+    outcome = run(reading=reading).outcome
+    assert outcome.error_code == "invalid_time_range"
+    assert outcome.issues == (
+        "integrity-check:unexpected_content_type",
+        "metadata-extract:invalid_time_range",
+    )
+    odd = run(reading=scene.evidence(issues=("odd finding",))).outcome
+    assert odd.issues == ("integrity-check:operator_error",)
+
+
 def test_an_object_of_unknown_version_has_partial_provenance() -> None:
     """Without etag and version id, provenance cannot say what was used: partial, or a failure."""
     reading = scene.evidence(etag=None)

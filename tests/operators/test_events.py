@@ -125,7 +125,7 @@ def test_lineage_events_are_made_where_a_target_wants_them() -> None:
     """START and COMPLETE of one run, each under its own key; a no-op has them too."""
     match = scene.glm()
     result = run_chain(
-        scene.claim(match), match, scene.evidence(), None, scene.context(lineage=True)
+        scene.claim(match), match, scene.evidence(), None, scene.context(lineage_target="marquez")
     )
     names = [event.event_name for event in result.effects.events]
     assert names == ["nodd.item.created", "openlineage.start", "openlineage.complete"]

@@ -200,7 +200,9 @@ def test_run_and_activity_lead_back_to_the_record(name: str) -> None:
     make, key = scene.MATCHES[name]
     match = make()
     claim = scene.claim(match, key)
-    result = run_chain(claim, match, scene.evidence(), None, scene.context(lineage=True))
+    result = run_chain(
+        claim, match, scene.evidence(), None, scene.context(lineage_target="marquez")
+    )
     provenance, (_, start, complete) = result.effects.provenance, result.effects.events
     assert provenance is not None
     activity = json.loads(provenance.body)["@graph"][0]

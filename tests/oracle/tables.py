@@ -1,4 +1,4 @@
-"""What the oracle reads: raw tables and the queue's file; it imports nothing of the package."""
+"""What the oracle reads: raw tables and the queue; it imports nothing of the package."""
 
 from __future__ import annotations
 
@@ -80,10 +80,12 @@ def read_rows(database: Any, query: str) -> list[Row]:
     return [dict(zip(names, map(_plain, row), strict=True)) for row in cursor.fetchall()]
 
 
-def read_queue(file: Path | str | None) -> QueueContents:
-    """Read the embedded queue's file."""
+def read_queue(file: Path | str | QueueContents | None) -> QueueContents:
+    """Read the embedded queue's file; of another queue its contents were read before."""
     if file is None:
         return QueueContents()
+    if isinstance(file, QueueContents):
+        return file
     connection = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
     try:
         return QueueContents(

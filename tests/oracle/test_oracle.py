@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sqlite3
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from tallgrass.bootstrap import migrate_database, open_queue, open_stores, open_worker
@@ -17,28 +20,59 @@ from tests.oracle.verdict import main, summary, verdict
 from tests.support.backends import ManualClock
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.plugins.postgres import Databases
 
 
 class Run(NamedTuple):
     """A finished run: its database, its queue and what its feed was."""
 
-    database: Path
+    database: str
     queue: Path
     manifest: dict[str, Any]
 
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the database is a file."""
+        return not self.database.startswith("postgresql:")
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Run a feed of every fate to its end."""
+    def connect(self) -> Any:
+        """Return a raw connection, committed statement by statement."""
+        if self.is_sqlite:
+            return sqlite3.connect(self.database, isolation_level=None)
+        return psycopg.connect(self.database, autocommit=True)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def finished(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Run]:
+    """Run a feed of every fate to its end, on each database."""
     folder = tmp_path_factory.mktemp("oracle")
+    if request.param == "sqlite":
+        run_to_the_end(folder, f"sqlite:///{folder}/ledger.db")
+        yield Run(str(folder / "ledger.db"), folder / "queue.db", Feed(3, 40).manifest().to_json())
+        return
+    databases: Databases = request.getfixturevalue("postgres_databases")
+    url = databases.create()
+    run_to_the_end(folder, url)
+    yield Run(url, folder / "queue.db", Feed(3, 40).manifest().to_json())
+    databases.drop(url)
+
+
+def run_to_the_end(folder: Path, database: str) -> None:
+    """Work on the feed until its queue is empty, and leave a sealed audit log."""
     clock = ManualClock()
     config = load_config(
         environment={},
         flags={
-            "database.url": f"sqlite:///{folder}/ledger.db",
+            "database.url": database,
             "queue.url": f"sqlite:///{folder}/queue.db",
             "objects.url": f"file:{folder}/objects",
+            # PostgreSQL tells the time itself: there a back-off must be over by then.
+            **({} if database.startswith("sqlite") else {"ledger.retry_cap_s": 0.001}),
         },
     )
     migrate_database(config)
@@ -61,61 +95,91 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     stores.audit.seal()
     stores.close()
     queue.close()
-    return Run(folder / "ledger.db", folder / "queue.db", feed.manifest().to_json())
 
 
 @pytest.fixture
-def copy(finished: Run, tmp_path: Path) -> Run:
+def copy(finished: Run, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Run]:
     """Return a copy to do harm to."""
-    for file in (finished.database, finished.queue):
-        shutil.copyfile(file, tmp_path / file.name)
-    return Run(tmp_path / "ledger.db", tmp_path / "queue.db", finished.manifest)
+    shutil.copyfile(finished.queue, tmp_path / "queue.db")
+    if finished.is_sqlite:
+        shutil.copyfile(finished.database, tmp_path / "ledger.db")
+        yield Run(str(tmp_path / "ledger.db"), tmp_path / "queue.db", finished.manifest)
+        return
+    databases: Databases = request.getfixturevalue("postgres_databases")
+    url = databases.create(urlsplit(finished.database).path.removeprefix("/"))
+    yield Run(url, tmp_path / "queue.db", finished.manifest)
+    databases.drop(url)
 
 
 def judge(run: Run) -> list[str]:
     """Return the oracle's verdict on a run."""
-    database = sqlite3.connect(run.database)
-    try:
+    with contextlib.closing(run.connect()) as database:
         return verdict(database, run.queue, run.manifest)
-    finally:
-        database.close()
 
 
-def harm(file: Path, *statements: str) -> None:
+def harm(run: Run, *statements: str) -> None:
     """Change a database behind its guards."""
-    connection = sqlite3.connect(file, isolation_level=None)
+    with contextlib.closing(run.connect()) as connection:
+        (drop_guards_of_sqlite if run.is_sqlite else drop_guards_of_postgres)(connection)
+        for statement in statements:
+            assert connection.execute(statement).rowcount > 0, statement
+
+
+def drop_guards_of_sqlite(connection: Any) -> None:
+    """Take away triggers, the lock and all CHECKs."""
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
     for (name,) in names:
         connection.execute(f"DROP TRIGGER {name}")
     connection.execute("DROP INDEX IF EXISTS wal_attempts_open")
     connection.execute("PRAGMA ignore_check_constraints = ON")
-    for statement in statements:
+
+
+def drop_guards_of_postgres(connection: Any) -> None:
+    """Take away triggers and references, the lock and all CHECKs."""
+    connection.execute("SET session_replication_role = replica")
+    connection.execute("DROP INDEX IF EXISTS wal_attempts_open")
+    checks = connection.execute(
+        "SELECT conrelid::regclass::text, conname FROM pg_constraint"
+        " WHERE contype = 'c' AND connamespace = 'public'::regnamespace"
+    ).fetchall()
+    for table, name in checks:
+        connection.execute(f'ALTER TABLE {table} DROP CONSTRAINT "{name}"')
+
+
+def harm_queue(run: Run, statement: str) -> None:
+    """Change the queue's file."""
+    with contextlib.closing(sqlite3.connect(run.queue, isolation_level=None)) as connection:
         assert connection.execute(statement).rowcount > 0, statement
-    connection.close()
 
 
 def test_a_good_run_is_found_good(finished: Run, tmp_path: Path) -> None:
     """A run in which every promise was kept has no violation, and the summary says so."""
     assert judge(finished) == []
-    database = sqlite3.connect(finished.database)
-    text = summary(database, finished.queue, [])
-    database.close()
+    with contextlib.closing(finished.connect()) as database:
+        text = summary(database, finished.queue, [])
     assert text.startswith("40 units (")
     assert text.endswith("0 violations: every promise holds")
     manifest = tmp_path / "manifest.json"
     manifest.write_text(json.dumps(finished.manifest), encoding="utf-8")
-    assert main([str(finished.database), str(finished.queue), str(manifest)]) == 0
+    assert main([finished.database, str(finished.queue), str(manifest)]) == 0
 
 
 SUCCEEDED = "(SELECT wal_id FROM wal_records WHERE status = 'succeeded' ORDER BY wal_id LIMIT 1)"
 FAILED = "(SELECT wal_id FROM wal_records WHERE status = 'failed' ORDER BY wal_id LIMIT 1)"
-EDITED = "replace(CAST(body AS TEXT), '4', '5')"
+#: The outbox names units by text, also where their ids are UUIDs.
+SUCCEEDED_TEXT, FAILED_TEXT = f"CAST({SUCCEEDED} AS TEXT)", f"CAST({FAILED} AS TEXT)"
+#: What each database writes in its own way.
+EDITED = {
+    "sqlite": "CAST(replace(CAST(body AS TEXT), '4', '5') AS BLOB)",
+    "postgres": "convert_to(replace(convert_from(body, 'UTF8'), '4', '5'), 'UTF8')",
+}
+LATER = {"sqlite": "created_at || '0'", "postgres": "created_at + interval '1 microsecond'"}
 STILL_OPEN = "closed_version = NULL, closed_at = NULL, commit_id = NULL, error_code = NULL"
 
 HARMS = {
     "item gone": (f"DELETE FROM stac_items WHERE wal_id = {SUCCEEDED}", "has no item"),
     "item edited": (
-        f"UPDATE stac_items SET body = CAST({EDITED} AS BLOB) WHERE wal_id = {SUCCEEDED}",
+        f"UPDATE stac_items SET body = EDITED WHERE wal_id = {SUCCEEDED}",
         "items_are_owned",
     ),
     "item and hash edited": (
@@ -134,9 +198,12 @@ HARMS = {
         f"UPDATE provenance SET wal_id = {FAILED} WHERE wal_id = {SUCCEEDED}",
         "of an attempt that was not applied",
     ),
-    "event gone": (f"DELETE FROM outbox WHERE subject = {SUCCEEDED}", "no event tells of it"),
+    "event gone": (
+        f"DELETE FROM outbox WHERE subject = {SUCCEEDED_TEXT}",
+        "no event tells of it",
+    ),
     "event of a failure": (
-        f"UPDATE outbox SET subject = {FAILED} WHERE subject = {SUCCEEDED}",
+        f"UPDATE outbox SET subject = {FAILED_TEXT} WHERE subject = {SUCCEEDED_TEXT}",
         "an item that nobody made",
     ),
     "record gone": (
@@ -170,7 +237,7 @@ HARMS = {
     ),
     "poison lost": ("DELETE FROM poison_messages", "were poison"),
     "item written at another time": (
-        f"UPDATE stac_items SET updated_at = created_at || '0' WHERE wal_id = {SUCCEEDED}",
+        f"UPDATE stac_items SET updated_at = LATER WHERE wal_id = {SUCCEEDED}",
         "commits_are_whole",
     ),
 }
@@ -180,17 +247,18 @@ HARMS = {
 def test_each_broken_promise_is_found(copy: Run, name: str) -> None:
     """A database in which one promise was broken by hand is found guilty of it."""
     statement, expected = HARMS[name]
-    harm(copy.database, statement)
+    dialect = "sqlite" if copy.is_sqlite else "postgres"
+    harm(copy, statement.replace("EDITED", EDITED[dialect]).replace("LATER", LATER[dialect]))
     found = judge(copy)
     assert any(expected in text for text in found), found
 
 
 def test_lost_and_left_messages_are_found(copy: Run) -> None:
     """A dead letter that vanished and a message that waits for ever are violations."""
-    harm(copy.queue, "DELETE FROM dead_letters")
+    harm_queue(copy, "DELETE FROM dead_letters")
     assert any("its message is gone" in text for text in judge(copy))
-    harm(
-        copy.queue,
+    harm_queue(
+        copy,
         "INSERT INTO messages (message_id, sent_at, body) VALUES ('m',"
         " '2026-06-01T12:00:00.000000Z', x'7b7d')",
     )
@@ -199,5 +267,5 @@ def test_lost_and_left_messages_are_found(copy: Run) -> None:
 
 def test_an_edited_audit_log_is_found(copy: Run) -> None:
     """The chain is worked out again, and an edited entry does not fit it."""
-    harm(copy.database, "UPDATE audit_log SET actor = 'somebody else'")
+    harm(copy, "UPDATE audit_log SET actor = 'somebody else'")
     assert any("is not what was sealed" in text for text in judge(copy))

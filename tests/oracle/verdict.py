@@ -1,9 +1,11 @@
-"""The oracle: promises re-derived from raw tables, the queue's file and the feed's manifest.
+"""The oracle: promises re-derived from raw tables, the queue and the feed's manifest.
 
-    violations = verdict(connection, queue_file, manifest)
+    violations = verdict(connection, queue, manifest)
 
+The connection is one of sqlite3 or psycopg, the queue its file or its contents.
 `python -m tests.oracle.verdict DATABASE QUEUE MANIFEST` prints a summary and ends with 1 if there
-are any. It imports nothing of the package that it judges.
+are any; DATABASE is a file of SQLite or postgresql://…. It imports nothing of the package that it
+judges.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ class Case:
 
 def verdict(
     database: Any,
-    queue_file: Path | str | None,
+    queue: Path | str | QueueContents | None,
     manifest: Mapping[str, Any],
     disturbances: Disturbances = NONE,
 ) -> list[str]:
@@ -84,7 +86,7 @@ def verdict(
     tables = read_tables(database)
     case = Case(
         tables=tables,
-        queue=read_queue(queue_file),
+        queue=read_queue(queue),
         manifest=manifest,
         disturbances=disturbances,
     )
@@ -235,9 +237,11 @@ def dead_letters_are_failures(case: Case) -> Iterator[str]:
             yield f"{record['object_uri']} failed, and its message is gone"
 
 
-def summary(database: Any, queue_file: Path | str | None, violations: Sequence[str]) -> str:
+def summary(
+    database: Any, queue: Path | str | QueueContents | None, violations: Sequence[str]
+) -> str:
     """Return what was judged, and the violations, for people."""
-    tables, queue = read_tables(database), read_queue(queue_file)
+    tables, queue = read_tables(database), read_queue(queue)
     by_status = Counter(record["status"] for record in tables.records)
     states = ", ".join(f"{count} {status}" for status, count in sorted(by_status.items()))
     effects = (
@@ -259,13 +263,21 @@ def summary(database: Any, queue_file: Path | str | None, violations: Sequence[s
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Judge a SQLite database, a queue's file and a manifest."""
-    database = sqlite3.connect(f"file:{arguments[0]}?mode=ro", uri=True)
+    """Judge a database, a queue's file and a manifest."""
+    database = _connect(arguments[0])
     manifest = json.loads(Path(arguments[2]).read_text(encoding="utf-8"))
     violations = verdict(database, arguments[1], manifest)
     print(summary(database, arguments[1], violations))  # noqa: T201 - it is a command
     database.close()
     return 1 if violations else 0
+
+
+def _connect(database: str) -> Any:
+    if database.startswith(("postgresql:", "postgres:")):
+        import psycopg  # noqa: PLC0415 - `make run` judges SQLite and needs no driver
+
+        return psycopg.connect(database, autocommit=True)
+    return sqlite3.connect(f"file:{database}?mode=ro", uri=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tallgrass.bootstrap import open_queue, open_worker
+from tallgrass.bootstrap import open_embedded_queue, open_worker
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.ingest_loop import IngestLoop
@@ -117,7 +117,7 @@ class Pipeline:
         #: The queue's own time; the ledger goes by the database's.
         self.clock = ManualClock()
         self.stores = stores or backend.open(self.rules, catalogue=default_catalogue())
-        self.queue: EmbeddedQueue = open_queue(self.config, clock=self.clock)
+        self.queue: EmbeddedQueue = open_embedded_queue(self.config, clock=self.clock)
         backend._opened.append(self.queue)
         self.lease = self.register("w")
         self.worker = self.start(self.lease)
@@ -268,7 +268,7 @@ class Pipeline:
         """Return everything that must be the same however the work was done."""
         return stored(self.backend)
 
-    def left(self) -> tuple[int, int, int]:
+    def left(self) -> tuple[int, int, int | None]:
         """Count messages: visible, in flight, dead."""
         status = self.queue.status()
         return status.visible, status.in_flight, status.dead

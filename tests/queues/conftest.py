@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.queues.harness import EmbeddedHarness
+from tests.queues.harness import EmbeddedHarness, SqsHarness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,14 +14,19 @@ if TYPE_CHECKING:
 
     from tests.queues.harness import Harness
 
-#: Kind of queue → what makes one in a folder. A new kind joins the suite here.
-FACTORIES = {"embedded": lambda folder: EmbeddedHarness(folder / "queue.db")}
+#: A new kind of queue joins the suite here.
+KINDS = ("embedded", "ministack", "moto")
 
 
-@pytest.fixture(params=FACTORIES)
+@pytest.fixture(params=KINDS)
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
     """An empty queue of the test's own, of each kind in turn."""
-    made = FACTORIES[request.param](tmp_path)
+    made: Harness
+    if request.param == "embedded":
+        made = EmbeddedHarness(tmp_path / "queue.db")
+    else:
+        request.getfixturevalue("aws_environment")
+        made = SqsHarness(request.getfixturevalue(request.param))
     yield made
     made.close()
 

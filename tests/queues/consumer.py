@@ -5,12 +5,13 @@ It says `ready` and waits for a line of input where the test wants to act. Its c
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallgrass.storage.queue_store import QueueStore
-from tests.queues.harness import open_embedded
+from tests.queues.harness import open_embedded, open_sqs
 from tests.support.backends import ManualClock
 from tests.support.process_roles import PausingDatabase, announce
 
@@ -52,4 +53,8 @@ def stops_after(queue: Queue, _: Any) -> None:
 if __name__ == "__main__":
     name, address = sys.argv[1:]
     roles: dict[str, Any] = {role.__name__: role for role in (takes_all, stops_inside, stops_after)}
-    roles[name](*open_embedded(Path(address), ManualClock()))
+    if address.startswith("["):
+        opened: Any = (open_sqs(*json.loads(address)), None)
+    else:
+        opened = open_embedded(Path(address), ManualClock())
+    roles[name](*opened)

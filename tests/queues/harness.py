@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tallgrass.bootstrap import open_queue
+from tallgrass.config import load_config
 from tallgrass.queues.embedded import EmbeddedQueue
 from tallgrass.storage.migrations import migrate
 from tallgrass.storage.queue_store import QueueStore
@@ -18,7 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tallgrass.clock import Clock
-    from tallgrass.queues.protocol import Queue
+    from tallgrass.queues.protocol import OpenQueue, Queue
+    from tests.support.aws import AwsServer
 
 VISIBILITY_S = 60.0
 MAX_RECEIVE_COUNT = 3
@@ -31,6 +35,12 @@ class Harness(Protocol):
     takes_any_bytes: bool
     #: Whether a delete tells that its receipt was stale; SQS answers as if it had worked.
     reports_stale_deletes: bool
+    #: Whether the latest receipt still works after its time, until the next delivery.
+    expired_receipts_work: bool
+    #: Whether the status tells since when the oldest message waits.
+    tells_the_oldest: bool
+    #: How many messages a test may send that sends many.
+    many: int
     #: How a process of its own reaches the same queue, by `consumer.py`.
     address: str
 
@@ -65,6 +75,9 @@ class EmbeddedHarness:
     path: Path
     takes_any_bytes: bool = True
     reports_stale_deletes: bool = True
+    expired_receipts_work: bool = False
+    tells_the_oldest: bool = True
+    many: int = 300
     clock: ManualClock = field(default_factory=ManualClock)
     _databases: list[Any] = field(default_factory=list)
 
@@ -100,3 +113,52 @@ class EmbeddedHarness:
         """Close all connections."""
         for database in self._databases:
             database.close()
+
+
+def open_sqs(arn: str, endpoint_url: str, **settings: Any) -> OpenQueue:
+    """Return a queue on an emulator, as the configuration would open it."""
+    flags = {"queue.url": arn, "queue.endpoint_url": endpoint_url, "queue.wait_s": 0, **settings}
+    return open_queue(load_config(environment={}, flags=flags))
+
+
+@dataclass
+class SqsHarness:
+    """A queue on an emulator whose clock moves when told."""
+
+    server: AwsServer
+    takes_any_bytes: bool = False
+    expired_receipts_work: bool = True
+    tells_the_oldest: bool = False
+
+    def __post_init__(self) -> None:
+        self.reports_stale_deletes = self.server.kind == "ministack"
+        self.many = 300 if self.server.kind == "ministack" else 40
+        self._clock = self.server.stopped_clock()
+        self._clock.__enter__()
+        self.made = self.server.make_queue(max_receive_count=MAX_RECEIVE_COUNT)
+        self.address = json.dumps([self.made.arn, self.server.url])
+        self._open: list[OpenQueue] = []
+        self.queue = self.consumer()
+
+    def consumer(self) -> OpenQueue:
+        """Return another consumer over connections of its own."""
+        settings = {"queue.visibility_s": VISIBILITY_S, "queue.receivers": 2}
+        self._open.append(open_sqs(self.made.arn, self.server.url, **settings))
+        return self._open[-1]
+
+    def wait(self, seconds: float) -> None:
+        """Move the emulator's clock."""
+        self.server.advance(seconds)
+
+    def dead_bodies(self) -> list[bytes]:
+        """Ask the dead-letter queue itself."""
+        answer = self.server.client("sqs").receive_message(
+            QueueUrl=self.made.dead_url, MaxNumberOfMessages=10
+        )
+        return [message["Body"].encode() for message in answer.get("Messages", [])]
+
+    def close(self) -> None:
+        """Close all connections; let the clock go."""
+        for queue in self._open:
+            queue.close()
+        self._clock.__exit__(None, None, None)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from tallgrass.bootstrap import open_queue, open_stores, open_worker
+from tallgrass.bootstrap import open_embedded_queue, open_stores, open_worker
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.errors import TransientError, WorkerFenced
 from tallgrass.evidence.readers import ObjectEvidenceReader
@@ -79,7 +79,7 @@ class Process:
         self.ledger = RefusingLedger(self.stores.ledger)
         order = order_of(world.ledger, world.violations)
         disturb(self.stores.database, self.store_faults, order)
-        queue = open_queue(world.config, clock=world.clock, ids=seeded_ids(world.random))
+        queue = open_embedded_queue(world.config, clock=world.clock, ids=seeded_ids(world.random))
         disturb(queue._store._database, self.queue_faults)  # type: ignore[attr-defined]
         self._close_queue = queue.close
         self.queue = WatchedQueue(

@@ -183,9 +183,9 @@ class WatchedQueue:
             return ()
         return self._queue.change_visibility(changes)
 
-    def send(self, bodies: Sequence[bytes]) -> None:
+    def send(self, bodies: Sequence[bytes]) -> Sequence[str]:
         """Send."""
-        self._queue.send(bodies)
+        return self._queue.send(bodies)
 
     def status(self) -> QueueStatus:
         """Count."""

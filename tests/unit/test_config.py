@@ -54,6 +54,7 @@ NOT_SHAPING: dict[str, Any] = {
     "objects__url": "event",
     "objects__endpoint_url": "http://127.0.0.1:4566",
     "objects__signed": True,
+    "outbox__lineage_target": "marquez",
     "audit__anchor_file": "elsewhere.jsonl",
     "ledger__retry_base_s": 1.0,
     "ledger__retry_cap_s": 60.0,

@@ -87,11 +87,13 @@ def _played(folder: Path, units: int, seed: int, watcher: Watcher) -> DemoResult
 
 
 def _document(result: DemoResult) -> dict[str, object]:
-    """Return the summary; every message is in `units`, `ignored`, `poison` or `duplicates`."""
+    """Return the summary; `messages` is the sum of the four figures that follow it."""
     units = len(result.manifest.units)
     return {
         "units": units,
         "by_status": {status.value: result.by_status.get(status.value, 0) for status in Status},
+        "messages": result.manifest.messages,
+        "announcements": result.manifest.announcements,
         "ignored": sum(result.ignored.values()),
         "poison": result.poison,
         "duplicates": result.manifest.duplicates,

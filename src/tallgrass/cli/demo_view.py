@@ -14,8 +14,8 @@ from rich.text import Text
 
 from tallgrass.cli.tables import Cell, cell, console, on_terminal, say, show_table, status
 from tallgrass.ledger.vocabulary import Status
-from tallgrass.simulate.feed_plan import Fate
 from tallgrass.simulate.demo_folder import ANCHORS_NAME, CONFIG_NAME
+from tallgrass.simulate.feed_plan import Fate
 from tallgrass.simulate.pipeline_demo import DemoResult, Watcher
 
 _PROOF_WIDTH = 73
@@ -98,13 +98,15 @@ def _show_arrivals(result: DemoResult) -> None:
     fates = [unit.fate for unit in manifest.units]
     written_again = sum(fate in (Fate.OVERWRITTEN, Fate.STALE) for fate in fates)
     ignored = sum(result.ignored.values())
-    first = manifest.messages - manifest.duplicates - ignored - result.poison
     say()
     say(f"What came in: {manifest.messages:,} messages", "bold")
     show_table(
         ("messages", "which"),
         [
-            (first, f"announced {len(fates):,} units, {written_again:,} of them written again"),
+            (
+                manifest.announcements,
+                f"announced {len(fates):,} units, {written_again:,} of them written again",
+            ),
             (manifest.duplicates, "came a second time"),
             (ignored, f"were no units and were let go: {_list(result.ignored)}"),
             (result.poison, f"made no sense and were kept aside: {_list(manifest.poison)}"),

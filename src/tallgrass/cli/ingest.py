@@ -29,7 +29,7 @@ PROCESSES_MAX = 64
 )
 @click.option("--queue", metavar="URL", help="Where messages come from (queue.url).")
 @click.option("--store", metavar="URL", help="Ledger and catalog (database.url).")
-@click.option("--objects", metavar="URL", help="file:FOLDER, or event (objects.url).")
+@click.option("--objects", metavar="URL", help="file:FOLDER, cloud, or event (objects.url).")
 @click.option("--once", is_flag=True, help="End after one round: a batch of messages, one of due.")
 @click.option("--drain", is_flag=True, help="End when queue and ledger have nothing to do now.")
 @click.option(
@@ -72,7 +72,7 @@ def command(  # noqa: PLR0913 - one parameter an option
         report = (
             _run_here(config, until, stop)
             if processes == 1
-            else run_processes(config, until, stop, processes)
+            else run_processes(config, until, stop, processes, _recorder())
         )
     if as_json:
         print_json({"processes": processes, **asdict(report)})
@@ -95,8 +95,12 @@ def _run_here(config: Config, until: Until, stop: threading.Event) -> LoopReport
         until=until,
         stop=stop.is_set,
         sleep=sleep,
-        recorder=LogRecorder(log_line, system_clock),
+        recorder=_recorder(),
     )
+
+
+def _recorder() -> LogRecorder:
+    return LogRecorder(log_line, system_clock)
 
 
 @contextmanager
@@ -135,5 +139,6 @@ def _show(report: LoopReport, processes: int) -> None:
             ("no units", sum(report.ignored.values())),
             *((f"  {name}", number) for name, number in sorted(report.ignored.items())),
             ("poison", report.poison),
+            *([("put off", report.deferred)] if report.deferred else []),
         ]
     )

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import click
 from tallgrass.bootstrap import open_queue
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import json_bytes, print_json
+from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.config import Config
 from tallgrass.errors import Refused
 from tallgrass.simulate.feed import Feed, FeedManifest
@@ -120,7 +122,8 @@ def command(
     feed = Feed(seed, units, FeedFaults(**shares))
     made = _make(feed, folder, queue, invocation)
     if manifest_file is not None:
-        manifest_file.write_bytes(json_bytes(made.manifest.to_json()))
+        with appearing_whole(manifest_file, mode=0o644) as file:
+            file.write(json_bytes(made.manifest.to_json()))
     if as_json:
         print_json(_document(made))
     else:
@@ -136,21 +139,36 @@ def _make(feed: Feed, folder: Path, queue: str | None, invocation: Invocation) -
     config = None if queue is None else invocation.use({"queue.url": queue})
     objects = folder / OBJECTS_NAME
     objects.mkdir(parents=True, exist_ok=True)
-    feed.write(objects)
-    if config is None:
-        messages.mkdir()
-        for number, body in enumerate(feed.bodies(), start=1):
-            (messages / f"{number:07}.json").write_bytes(body)
-    else:
-        _send(config, feed)
-    return _Made(manifest=feed.manifest(), objects=objects, messages=queue or str(messages))
+    manifest = feed.manifest()
+    with _counted_aloud("units written", len(manifest.units)) as advance:
+        feed.write(objects, advance)
+    with _counted_aloud("messages sent", manifest.messages) as advance:
+        if config is None:
+            messages.mkdir()
+            for number, body in enumerate(feed.bodies(), start=1):
+                (messages / f"{number:07}.json").write_bytes(body)
+                advance()
+        else:
+            _send(config, feed, advance)
+    return _Made(manifest=manifest, objects=objects, messages=queue or str(messages))
 
 
-def _send(config: Config, feed: Feed) -> None:
+@contextmanager
+def _counted_aloud(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """Show a bar to whoever looks; what is yielded moves it on."""
+    from tallgrass.cli.tables import progress  # noqa: PLC0415 - rich is for people only
+
+    with progress(what, total) as bar:
+        yield (lambda: None) if bar is None else (lambda: bar.advance(bar.task_ids[0]))
+
+
+def _send(config: Config, feed: Feed, advance: Callable[[], None]) -> None:
     queue = open_queue(config)
     try:
         for bodies in _batches(feed.bodies()):
             queue.send(bodies)
+            for _ in bodies:
+                advance()
     finally:
         queue.close()
 

@@ -10,6 +10,7 @@ from tallgrass.cli.invocation import Invocation, examples, output_option, pass_i
 from tallgrass.cli.text import print_json
 from tallgrass.clock import Clock, system_clock
 from tallgrass.governance.switches import KillSwitch, SwitchedOff, SwitchScope
+from tallgrass.intake.poison import PoisonState
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.queues.protocol import QueueStatus
 
@@ -26,6 +27,7 @@ class Overview:
     queue: QueueStatus | None
     #: Those that are on, and so stop work.
     switches: list[KillSwitch]
+    poison: dict[PoisonState, int]
     now: datetime
 
     @property
@@ -45,7 +47,7 @@ def command(invocation: Invocation, *, queue: str | None, as_json: bool) -> None
     """Show the whole pipeline on one page.
 
     Units by state, how far behind it is, the queue, what is parked or stale, who works, which kill
-    switches are on. Writes nothing.
+    switches are on, how many poison messages wait. Writes nothing.
     """
     found = _look(invocation, queue, system_clock)
     if as_json:
@@ -61,12 +63,14 @@ def _look(invocation: Invocation, queue: str | None, clock: Clock) -> Overview:
         due = stores.reader.due_by_dataset()
         switches = [switch for switch in stores.switches.switches() if switch.is_on]
         off = stores.switches.switched_off(SwitchScope.INGEST)
+        poison = stores.poison.counts()
     return Overview(
         stats=stats,
         parked=_parked(due, off),
         queue_name=config.text("queue.name"),
         queue=read_queue_status(config),
         switches=switches,
+        poison=poison,
         now=clock(),
     )
 
@@ -97,6 +101,7 @@ def _document(found: Overview) -> dict[str, object]:
             "oldest_sent_at": queue.oldest_sent_at,
             "message_lag_s": _age(queue.oldest_sent_at, found.now),
         },
+        "poison": found.poison,
         "switches": found.switches,
     }
 
@@ -130,6 +135,7 @@ def _show(found: Overview) -> None:
             ("dead letters", queue.dead),
             ("oldest message", _lag(queue.oldest_sent_at, found.now)),
         ]
+    facts.append(("poison", _poison(found.poison)))
     show_facts(facts, title=f"Queue {found.queue_name}")
     if not found.switches:
         say("No kill switch is on.")
@@ -142,6 +148,15 @@ def _show(found: Overview) -> None:
             for s in found.switches
         ],
         wide=("reason",),
+    )
+
+
+def _poison(counts: dict[PoisonState, int]) -> str:
+    """Say what waits for a person first; a feeding that was begun waits too."""
+    return ", ".join(
+        f"{number:,} {state.value}"
+        for state, number in counts.items()
+        if number or state is PoisonState.OPEN
     )
 
 

@@ -17,6 +17,8 @@ from tallgrass.clock import format_instant
 _STEERING = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
+#: Those that JSON leaves as they are.
+_STEERING_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 #: A database's password may hold a slash; an object's key may hold an @.
 _CREDENTIALS = re.compile(
     r"(?P<scheme>\bp[a-z0-9+.-]*://)[^\s?'\"]*@|(?P<other>\b[a-z][a-z0-9+.-]*://)[^\s/?'\"@]*@",
@@ -39,10 +41,14 @@ def hide_credentials(text: str) -> str:
 
 
 def json_bytes(value: object) -> bytes:
-    """Return a JSON document for a person or a program: indented, keys in their given order."""
-    return orjson.dumps(
+    """Return a JSON document for a person or a program: indented, keys in their given order.
+
+    JSON itself escapes only the first control characters; here all that steer a terminal are.
+    """
+    document = orjson.dumps(
         plain(value), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE, default=str
-    )
+    ).decode()
+    return _STEERING_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", document).encode()
 
 
 def plain(value: Any) -> Any:

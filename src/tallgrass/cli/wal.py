@@ -1,23 +1,23 @@
 """``tallgrass wal``: look at the ledger, and move it. Reading needs only rights to read."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
 
 import click
 
 from tallgrass.bootstrap import LedgerStats, RecordFilter
 from tallgrass.cli import wal_exchange
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
-from tallgrass.cli.text import print_json
-from tallgrass.clock import parse_instant
+from tallgrass.cli.text import plain, print_json
+from tallgrass.cli.times import time_or_date
 from tallgrass.error_codes import is_unit_code, nearest
 from tallgrass.errors import InvalidInput
+from tallgrass.ledger.record import WalAttempt, WalRecord
 from tallgrass.ledger.vocabulary import Status, word
 
 PAGE_MAX = 1000
 
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _CURSOR = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -75,8 +75,8 @@ def list_records(  # noqa: PLR0913 - one a filter
     wanted = RecordFilter(
         datasets=_once(datasets),
         statuses=[word(Status, name) for name in _once(statuses)],
-        since=_time(since),
-        until=_time(until),
+        since=time_or_date(since),
+        until=time_or_date(until),
         error_code=error_code,
         stale=stale,
     )
@@ -102,11 +102,25 @@ def show(invocation: Invocation, *, name: str, as_json: bool) -> None:
         attempts = stores.reader.attempts(record.wal_id)
         annotations = stores.reader.annotations(record.wal_id)
     if as_json:
-        print_json({"record": record, "attempts": attempts, "annotations": annotations})
+        document = {
+            "record": {**plain(record), **_lineage(record, attempts)},
+            "attempts": attempts,
+            "annotations": annotations,
+        }
+        print_json(document)
         return
     from tallgrass.cli.wal_tables import show_unit  # noqa: PLC0415
 
     show_unit(record, attempts, annotations)
+
+
+def _lineage(record: WalRecord, attempts: Sequence[WalAttempt]) -> dict[str, str | None]:
+    """Return the ids under which provenance and lineage know what the unit shows now."""
+    applied = next((a for a in attempts if a.attempt_no == record.applied_attempt), None)
+    return {
+        "prov_activity_id": None if applied is None else applied.prov_activity_id,
+        "openlineage_run_id": None if applied is None else applied.openlineage_run_id,
+    }
 
 
 @command.command(epilog=examples("tallgrass wal history 0ebf7d5e-1c00-8f3a-9c1d-5a1b2c3d4e5f"))
@@ -151,13 +165,6 @@ def _stats_document(found: LedgerStats) -> dict[str, object]:
         **asdict(found),
         "by_dataset": by_dataset,
     }
-
-
-def _time(text: str | None) -> datetime | None:
-    """Read an instant; a date is its midnight, in UTC."""
-    if text is None:
-        return None
-    return parse_instant(f"{text}T00:00:00Z" if _DATE.fullmatch(text) else text)
 
 
 def _once(names: tuple[str, ...]) -> list[str]:

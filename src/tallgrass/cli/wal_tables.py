@@ -91,6 +91,16 @@ def show_unit(
         right=("#",),
         wide=("error",),
     )
+    for attempt in attempts:
+        if attempt.issues:
+            say(
+                Text.assemble(
+                    "issues of attempt ",
+                    cell(attempt.attempt_no),
+                    ": ",
+                    cell(_issues(attempt.issues)),
+                )
+            )
     for note in annotations:
         say(
             Text.assemble(
@@ -118,7 +128,7 @@ def show_history(record: WalRecord, events: Sequence[HistoryEvent]) -> None:
                 status(event.to_status),
                 event.attempt_no,
                 event.actor,
-                event.reason,
+                event.reason or _issues(event.issues),
             )
             for event in events
         ],
@@ -175,6 +185,10 @@ def _operators(record: WalRecord) -> str:
 
 def _error(code: str | None, message: str | None) -> str | None:
     return f"{code}: {message}" if code and message else code
+
+
+def _issues(issues: Sequence[str] | None) -> str | None:
+    return ", ".join(issues) if issues else None
 
 
 def _count(number: int, name: str) -> Text:

@@ -6,9 +6,12 @@ or is closed, and the kernel closes it however the parent ends: no worker outliv
 
 import contextlib
 import multiprocessing
+import random
 import signal
+import sys
 import threading
-from dataclasses import fields
+import time
+from dataclasses import dataclass, fields
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
@@ -16,10 +19,19 @@ from tallgrass.bootstrap import LoopReport, Until, ingest
 from tallgrass.clock import system_clock
 from tallgrass.config import Config
 from tallgrass.errors import PermanentError, TallgrassError
+from tallgrass.retry import Backoff
+from tallgrass.telemetry import names
 from tallgrass.telemetry.log_recorder import LogRecorder
+from tallgrass.telemetry.recorder import Recorder
 
 #: How soon a signal to the parent reaches its children.
 _LOOK_EVERY_S = 0.2
+#: The rest before a worker that died is replaced, by how many died shortly before.
+_REPLACED_AFTER = Backoff(base_s=0.5, cap_s=30.0)
+#: Deaths in a row that are made up for: whoever waits for an end must be told in the end.
+_REPLACED_MAX = {Until.ONCE: 0, Until.DRAINED: 50, Until.STOPPED: sys.maxsize}
+#: A worker that lived for so long did not die of how it was started.
+_STEADY_S = 60.0
 
 
 class WorkerDied(PermanentError):
@@ -28,54 +40,111 @@ class WorkerDied(PermanentError):
     default_code = "internal_error"
 
 
-def run_processes(config: Config, until: Until, stop: threading.Event, number: int) -> LoopReport:
-    """Run so many workers and add up what they did; what ended badly is told at the end."""
-    context = multiprocessing.get_context("spawn")
-    running: dict[Connection, BaseProcess] = {}
+def run_processes(
+    config: Config, until: Until, stop: threading.Event, number: int, recorder: Recorder
+) -> LoopReport:
+    """Run so many workers and add up what they did.
+
+    A worker that dies is told at once and replaced after a rest, unless each has only one round.
+    What ended with an error is told at the end.
+    """
+    crew = _Crew(config, until, recorder)
     try:
         for _ in range(number):
-            ours, theirs = context.Pipe()
-            child: BaseProcess = context.Process(target=_work, args=(config, until, theirs))
-            child.start()
-            theirs.close()  # otherwise nobody would notice that the child has died
-            running[ours] = child
-        return _gathered(running, stop)
+            crew.start()
+        crew.watch(stop)
     finally:
-        for connection in running:
+        crew.end()
+    if crew.failures:
+        raise crew.failures[0]
+    return crew.total
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    process: BaseProcess
+    started_at: float
+
+
+class _Crew:
+    """The worker processes that run now, and those that are to be started again."""
+
+    def __init__(self, config: Config, until: Until, recorder: Recorder) -> None:
+        self._config = config
+        self._until = until
+        self._recorder = recorder
+        self._context = multiprocessing.get_context("spawn")
+        self._members: dict[Connection, _Member] = {}
+        #: When each replacement is due.
+        self._replacements: list[float] = []
+        self._deaths_in_row = 0
+        self.total = LoopReport()
+        self.failures: list[TallgrassError] = []
+
+    def start(self) -> None:
+        """Start one more worker."""
+        ours, theirs = self._context.Pipe()
+        child = self._context.Process(target=_work, args=(self._config, self._until, theirs))
+        child.start()
+        theirs.close()  # otherwise nobody would notice that the child has died
+        self._members[ours] = _Member(child, time.monotonic())
+
+    def watch(self, stop: threading.Event) -> None:
+        """Wait until all have ended and nobody is to be replaced."""
+        told = False
+        while self._members or self._replacements:
+            if stop.is_set():
+                self._replacements.clear()
+                if not told:
+                    told = True
+                    for connection in self._members:
+                        _tell(connection)
+            self._replace()
+            ready = wait(list(self._members), timeout=_LOOK_EVERY_S)
+            for connection in [each for each in self._members if each in ready]:
+                self._hear(connection, stop)
+
+    def end(self) -> None:
+        """Let every worker that still runs end in good order."""
+        for connection in self._members:
             connection.close()
-        for child in running.values():
-            child.join()
+        for member in self._members.values():
+            member.process.join()
 
+    def _replace(self) -> None:
+        now = time.monotonic()
+        due = [at for at in self._replacements if at <= now]
+        self._replacements = [at for at in self._replacements if at > now]
+        for _ in due:
+            self.start()
 
-def _gathered(running: dict[Connection, BaseProcess], stop: threading.Event) -> LoopReport:
-    total = LoopReport()
-    failures: list[TallgrassError] = []
-    open_ends = list(running)
-    told = False
-    while open_ends:
-        if stop.is_set() and not told:
-            told = True
-            for connection in open_ends:
-                _tell(connection)
-        ready = wait(open_ends, timeout=_LOOK_EVERY_S)
-        for connection in [each for each in open_ends if each in ready]:
-            open_ends.remove(connection)
-            try:
-                answer = connection.recv()
-            except (EOFError, OSError):
-                child = running[connection]
-                child.join()
-                failures.append(
-                    WorkerDied(f"worker process {child.pid} ended with {child.exitcode}")
-                )
-                continue
+    def _hear(self, connection: Connection, stop: threading.Event) -> None:
+        member = self._members.pop(connection)
+        try:
+            answer = connection.recv()
+        except (EOFError, OSError):
+            member.process.join()
+            self._mourn(member, stop)
+        else:
+            member.process.join()
             if isinstance(answer, LoopReport):
-                _add(total, answer)
+                _add(self.total, answer)
             else:
-                failures.append(answer)
-    if failures:
-        raise failures[0]
-    return total
+                self.failures.append(answer)
+        finally:
+            connection.close()
+
+    def _mourn(self, member: _Member, stop: threading.Event) -> None:
+        pid, code = member.process.pid, member.process.exitcode
+        self._recorder.event(names.WORKER_DIED, pid=pid, exit_code=code)
+        now = time.monotonic()
+        steady = now - member.started_at > _STEADY_S
+        self._deaths_in_row = 1 if steady else self._deaths_in_row + 1
+        if stop.is_set() or self._deaths_in_row > _REPLACED_MAX[self._until]:
+            self.failures.append(WorkerDied(f"worker process {pid} ended with {code}"))
+            return
+        rest_s = _REPLACED_AFTER.delay_s(self._deaths_in_row, random.random)
+        self._replacements.append(now + rest_s)
 
 
 def _tell(connection: Connection) -> None:

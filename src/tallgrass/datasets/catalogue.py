@@ -10,6 +10,7 @@ from typing import Any
 
 from tallgrass.canonical_json import canonical_bytes, sha256_hex
 from tallgrass.datasets.definition import Dataset
+from tallgrass.datasets.fields import INVALID
 from tallgrass.datasets.key_grammar import NOT_INGESTABLE, IgnoredKey, KeyMatch, read_key
 from tallgrass.datasets.loader import load_dataset
 from tallgrass.errors import ConfigError
@@ -17,7 +18,7 @@ from tallgrass.errors import ConfigError
 __all__ = ["Catalogue", "IgnoredKey", "KeyMatch", "default_catalogue"]
 
 #: Fields of a dataset that change no output: addresses, and what only plans the work.
-_SHAPES_NO_OUTPUT = frozenset({"topics", "cadence_s", "priority"})
+_SHAPES_NO_OUTPUT = frozenset({"topics", "retired_topics", "cadence_s", "priority"})
 #: Keys that are remembered: those of some batches.
 _ROUTES_KEPT = 2048
 
@@ -30,14 +31,19 @@ class Catalogue:
         self._by_id = {dataset.id: dataset for dataset in self.datasets}
         if len(self._by_id) != len(self.datasets):
             ids = [dataset.id for dataset in self.datasets]
-            raise ConfigError(f"two datasets have the id {_repeated(ids)!r}; rename one")
+            problem = f"two datasets have the id {_repeated(ids)!r}; rename one"
+            raise ConfigError(problem, code=INVALID)
         self._by_bucket: dict[tuple[str, str], tuple[Dataset, ...]] = {}
+        self._by_topic: dict[str, tuple[Dataset, ...]] = {}
         for dataset in self.datasets:
-            for bucket in dataset.buckets:
-                place = (dataset.provider, bucket)
+            for place in dataset.places():
                 self._by_bucket[place] = (*self._by_bucket.get(place, ()), dataset)
-        for (_, bucket), sharers in self._by_bucket.items():
-            _require_disjoint(bucket, sharers)
+            for topic in (*dataset.topics, *dataset.retired_topics):
+                self._by_topic[topic] = (*self._by_topic.get(topic, ()), dataset)
+        for place, sharers in self._by_bucket.items():
+            _require_disjoint(place[1], sharers)
+            # The one that takes what is left is asked last.
+            self._by_bucket[place] = tuple(sorted(sharers, key=lambda one: one.key.rest))
         # A unit is routed when its message is parsed and again when it is worked on: 1 µs instead
         # of 7 the second time.
         self._routed = lru_cache(maxsize=_ROUTES_KEPT)(self._route)
@@ -45,6 +51,14 @@ class Catalogue:
     def dataset(self, dataset_id: str) -> Dataset | None:
         """Return a dataset by its id."""
         return self._by_id.get(dataset_id)
+
+    def by_topic(self, topic: str) -> tuple[Dataset, ...]:
+        """Return the datasets that a topic announces; none where nobody names it."""
+        return self._by_topic.get(topic, ())
+
+    def by_bucket(self, provider: str, bucket: str) -> tuple[Dataset, ...]:
+        """Return the datasets that have objects in a bucket."""
+        return self._by_bucket.get((provider, bucket), ())
 
     def route(self, provider: str, bucket: str, key: str) -> KeyMatch | IgnoredKey | None:
         """Return what an object is; None where no dataset claims its bucket.
@@ -57,7 +71,7 @@ class Catalogue:
         sharers = self._by_bucket.get((provider, bucket))
         if sharers is None:
             return None
-        # At most one has a prefix of the key: `__init__` made sure of it.
+        # At most one has a prefix of the key, or else takes the rest: `__init__` made sure of it.
         for dataset in sharers:
             if key.startswith(dataset.key.prefixes):
                 return read_key(dataset, key)
@@ -69,6 +83,18 @@ class Catalogue:
             dataset.id: _described(dataset, _SHAPES_NO_OUTPUT) for dataset in self.datasets
         }
         return sha256_hex(canonical_bytes(described))
+
+
+def catalogue_of(base: Catalogue, own: Iterable[Dataset]) -> Catalogue:
+    """Return a catalogue with further datasets; one of the same id is replaced."""
+    own = list(own)
+    replaced = {dataset.id for dataset in own}
+    return Catalogue([*(each for each in base.datasets if each.id not in replaced), *own])
+
+
+def as_json_value(dataset: Dataset) -> Any:
+    """Return a dataset as a JSON value."""
+    return _described(dataset)
 
 
 @cache
@@ -85,13 +111,16 @@ def default_catalogue() -> Catalogue:
 def _require_disjoint(bucket: str, sharers: Iterable[Dataset]) -> None:
     """Refuse two datasets of one bucket that could both claim a key."""
     for one, other in combinations(sharers, 2):
+        if one.key.rest != other.key.rest:
+            continue
         for left in one.key.prefixes:
             for right in other.key.prefixes:
                 if left.startswith(right) or right.startswith(left):
                     raise ConfigError(
                         f"the datasets {one.id!r} and {other.id!r} share the bucket {bucket!r} "
                         f"and could claim the same keys: key.prefixes {left!r} and {right!r} "
-                        "overlap; give each dataset prefixes that no other has"
+                        "overlap; give each dataset prefixes that no other has",
+                        code=INVALID,
                     )
 
 
@@ -104,7 +133,8 @@ def _described(value: Any, leave_out: frozenset[str] = frozenset()) -> Any:
     if isinstance(value, Dataset):
         names = [field.name for field in fields(value) if field.name not in leave_out]
         described = {name: _described(getattr(value, name)) for name in names}
-        return {**described, "buckets": sorted(value.buckets)}
+        mirrors = {provider: sorted(names) for provider, names in value.mirrors.items()}
+        return {**described, "buckets": sorted(value.buckets), "mirrors": mirrors}
     if is_dataclass(value):
         return {field.name: _described(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, re.Pattern):

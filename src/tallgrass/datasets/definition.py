@@ -1,7 +1,7 @@
 """A dataset as its file describes it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -39,21 +39,55 @@ class TimeRule:
     form: str
     #: A group whose whole hours are added (the forecast hour).
     plus_hours: str | None = None
+    plus_minutes: str | None = None
+    #: A group whose whole hours lie before the time (``tm02`` of an analysis).
+    minus_hours: str | None = None
+    minus_minutes: str | None = None
+    #: Always added; may be negative.
+    offset_minutes: int = 0
+    #: ``day``, ``month`` or ``year``: the last second of the one that the time lies in.
+    until: str | None = None
+    #: For an end of which the key holds no date: before the start, it is on the next day.
+    crosses_midnight: bool = False
+    #: Whether it is the time of its groups, unchanged. Asked once here, not for every key.
+    plain: bool = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Settle whether anything is to be added."""
+        moved = (self.plus_hours, self.plus_minutes, self.minus_hours, self.minus_minutes)
+        plain = not any((*moved, self.offset_minutes, self.until))
+        object.__setattr__(self, "plain", plain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyGrammar:
-    """Which keys are units of the dataset, and what their parts mean."""
+class KeyLayout:
+    """One way in which keys of the dataset are written, and what their parts mean."""
 
-    #: Tells the units of the dataset from the other keys of its buckets; matched as a whole.
+    #: Matched as a whole.
     pattern: re.Pattern[str]
     start: TimeRule
     end: TimeRule | None
     #: Time of the model run that the unit belongs to.
     reference: TimeRule | None
+    #: Group that holds a span such as ``01H``: the data were summed over it, up to the start.
+    accumulation: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyGrammar(KeyLayout):
+    """Which keys are units of the dataset: those of its own layout, or of one of `layouts`."""
+
     ignore: tuple[IgnoreRule, ...]
     #: How the dataset's keys begin. Datasets that share a bucket are told apart by it alone.
     prefixes: tuple[str, ...] = ("",)
+    #: Takes the keys of its buckets that begin with no prefix of another dataset.
+    rest: bool = False
+    #: Further layouts, tried in order.
+    layouts: tuple[KeyLayout, ...] = ()
+    #: Groups of all layouts, where there are several; those of another layout are None.
+    groups: tuple[str, ...] = ()
+    #: Nothing is known of the keys: every object is a unit without a time of its own.
+    generic: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +131,10 @@ class ItemRules:
     sidecars: Mapping[str, str]
     #: Region of the buckets, where items are to tell it.
     region: str | None = None
+    #: Whether an item may have no place: its geometry is null then.
+    placeless: bool = False
+    #: Suffix of the key → media type, where it is not `media_type`.
+    media_types: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +146,15 @@ class Dataset:
     description: str
     provider: str
     buckets: tuple[str, ...]
+    #: Other provider → its buckets with the same keys.
+    mirrors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     topics: tuple[str, ...]
-    format: FileFormat
-    cadence_s: float
+    #: Topics that are gone; their messages are still met in archives.
+    retired_topics: tuple[str, ...] = ()
+    #: None where no header is read.
+    format: FileFormat | None
+    #: None where objects come irregularly.
+    cadence_s: float | None
     priority: str
     key: KeyGrammar
     item: ItemRules
@@ -118,3 +162,11 @@ class Dataset:
     #: Issue code → severity; an issue that is not listed has its default.
     severities: Mapping[str, Severity] = field(default_factory=dict)
     governance: GovernanceDefaults
+
+    def places(self) -> Iterator[tuple[str, str]]:
+        """Yield provider and name of each bucket."""
+        for bucket in self.buckets:
+            yield self.provider, bucket
+        for provider, buckets in self.mirrors.items():
+            for bucket in buckets:
+                yield provider, bucket

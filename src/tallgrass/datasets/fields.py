@@ -10,6 +10,9 @@ from tallgrass.errors import ConfigError
 
 _Word = TypeVar("_Word", bound=StrEnum)
 
+#: The code of a file that cannot be used.
+INVALID = "dataset_invalid"
+
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``; did you mean …?`` for a mistyped name, else what there is to choose from."""
@@ -32,7 +35,7 @@ class Table:
     def refusal(self, field: str, problem: str) -> ConfigError:
         """Return the error that names file, field and problem."""
         where = ".".join(part for part in (self._path, field) if part)
-        return ConfigError(f"{self._place}: {where}: {problem}")
+        return ConfigError(f"{self._place}: {where}: {problem}", code=INVALID)
 
     def has(self, field: str) -> bool:
         """Tell whether the table has the field."""
@@ -64,6 +67,20 @@ class Table:
         if type(value) is not int or value < 0:
             raise self.refusal(field, f"must be a whole number from 0, not {value!r}")
         return value
+
+    def integer(self, field: str, default: int) -> int:
+        """Return a whole number of either sign."""
+        value = self._get(field, default)
+        if type(value) is not int:
+            raise self.refusal(field, f"must be a whole number, not {value!r}")
+        return value
+
+    def formed(self, field: str, form: re.Pattern[str], meaning: str) -> str:
+        """Return a text of a form, which `meaning` describes."""
+        text = self.text(field)
+        if not form.fullmatch(text):
+            raise self.refusal(field, f"must be {meaning}, not {text!r}")
+        return text
 
     def seconds(self, field: str) -> float:
         """Return a positive number."""

@@ -1,15 +1,18 @@
 """What a key says: a unit of a dataset with its times, or an object to pass over."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from tallgrass.datasets.definition import Dataset
-from tallgrass.datasets.key_times import time_of
+from tallgrass.datasets.definition import Dataset, KeyLayout, TimeRule
+from tallgrass.datasets.key_times import span_of, time_of
 from tallgrass.errors import InvalidInput
 
 #: Why a key of a known bucket is passed over that no rule and no grammar takes.
 NOT_INGESTABLE = "not_ingestable"
+
+_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +27,8 @@ class KeyMatch:
     end: datetime | None
     #: Time of the model run, for model output.
     reference: datetime | None
+    #: How long the data were summed, up to the start; None where they were not.
+    accumulation: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +47,39 @@ def read_key(dataset: Dataset, key: str) -> KeyMatch | IgnoredKey:
         if rule.pattern.fullmatch(key):
             return IgnoredKey(reason=rule.reason, dataset=dataset)
     match = grammar.pattern.fullmatch(key)
-    if match is None:
-        return IgnoredKey(reason=NOT_INGESTABLE, dataset=dataset)
-    groups = match.groupdict()
-    start = time_of(grammar.start, groups)
-    end = None if grammar.end is None else time_of(grammar.end, groups)
-    if end is not None and end < start:
-        raise InvalidInput(
-            f"by its key it ends at {end.isoformat()}, before it starts at {start.isoformat()}",
-            code="invalid_time_range",
-        )
-    reference = None if grammar.reference is None else time_of(grammar.reference, groups)
-    return KeyMatch(dataset=dataset, groups=groups, start=start, end=end, reference=reference)
+    if match is not None:
+        return _matched(dataset, grammar, match)
+    for layout in grammar.layouts:
+        match = layout.pattern.fullmatch(key)
+        if match is not None:
+            return _matched(dataset, layout, match)
+    return IgnoredKey(reason=NOT_INGESTABLE, dataset=dataset)
+
+
+def _matched(dataset: Dataset, layout: KeyLayout, match: re.Match[str]) -> KeyMatch:
+    groups: dict[str, str | None] = match.groupdict()
+    if dataset.key.groups:
+        groups = dict.fromkeys(dataset.key.groups) | groups
+    start = time_of(layout.start, groups)
+    span = None if layout.accumulation is None else groups[layout.accumulation]
+    reference = None if layout.reference is None else time_of(layout.reference, groups)
+    return KeyMatch(
+        dataset=dataset,
+        groups=groups,
+        start=start,
+        end=None if layout.end is None else _end(layout.end, groups, start),
+        reference=reference,
+        accumulation=None if span is None else span_of(span),
+    )
+
+
+def _end(rule: TimeRule, groups: Mapping[str, str | None], start: datetime) -> datetime:
+    end = time_of(rule, groups)
+    if end >= start:
+        return end
+    if rule.crosses_midnight and start - end < _DAY:
+        return end + _DAY
+    raise InvalidInput(
+        f"by its key it ends at {end.isoformat()}, before it starts at {start.isoformat()}",
+        code="invalid_time_range",
+    )

@@ -4,7 +4,8 @@ A form reads digits alone. A time that its key writes with separators is capture
 of the grammar, which are joined before they are read.
 """
 
-from calendar import isleap
+import re
+from calendar import isleap, monthrange
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,8 +16,12 @@ from tallgrass.errors import InvalidInput
 #: Where a unit starts whose key holds no time; its metadata are suspect.
 UNKNOWN_START = datetime(1970, 1, 1, tzinfo=UTC)
 
+#: What a time can be extended to the end of.
+SPANS = ("day", "month", "year")
+
 _TENTH_US = 100_000
-_ONE_HOUR = timedelta(hours=1)
+_HOUR_MINUTES = 60
+_SPAN = re.compile(r"([0-9]{1,4})([HM]?)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +102,49 @@ def time_of(rule: TimeRule, groups: Mapping[str, str | None]) -> datetime:
     else:
         text = "".join([groups[name] or "" for name in rule.groups])
     instant = read_time(rule.form, text)
-    if rule.plus_hours is None:
+    if rule.plain:
         return instant
-    hours = groups[rule.plus_hours] or "0"
+    minutes = _shift_minutes(rule, groups)
     try:
-        return instant + int(hours) * _ONE_HOUR
-    except (ValueError, OverflowError) as exc:
+        if minutes:
+            instant += timedelta(minutes=minutes)
+        return instant if rule.until is None else _last_second(rule.until, instant)
+    except OverflowError as exc:
         raise InvalidInput(
-            f"{hours!r} hours after {instant.isoformat()} is no time", code="invalid_time_range"
+            f"{minutes} minutes after {instant.isoformat()} is no time", code="invalid_time_range"
         ) from exc
+
+
+def span_of(text: str) -> timedelta:
+    """Return the length of ``01H``, ``15M`` or, in hours, ``24``."""
+    match = _SPAN.fullmatch(text)
+    if match is None:
+        raise InvalidInput(f"{text!r} is not a span such as 01H", code="invalid_time_range")
+    return timedelta(minutes=int(match[1]) * (1 if match[2] == "M" else _HOUR_MINUTES))
+
+
+def _shift_minutes(rule: TimeRule, groups: Mapping[str, str | None]) -> int:
+    minutes = rule.offset_minutes
+    for name, factor in (
+        (rule.plus_hours, _HOUR_MINUTES),
+        (rule.plus_minutes, 1),
+        (rule.minus_hours, -_HOUR_MINUTES),
+        (rule.minus_minutes, -1),
+    ):
+        if name is not None:
+            text = groups[name] or "0"
+            if not (text.isdigit() and text.isascii()):
+                raise InvalidInput(
+                    f"{text!r} is no number of hours or minutes", code="invalid_time_range"
+                )
+            minutes += int(text) * factor
+    return minutes
+
+
+def _last_second(span: str, instant: datetime) -> datetime:
+    """Return the last second of the day, month or year that the instant lies in."""
+    day = instant.replace(hour=23, minute=59, second=59, microsecond=0)
+    if span == "day":
+        return day
+    month = 12 if span == "year" else day.month
+    return day.replace(month=month, day=monthrange(day.year, month)[1])

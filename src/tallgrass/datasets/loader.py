@@ -1,53 +1,71 @@
 """Dataset files: TOML in, a checked `Dataset` out.
 
-    id, title, description, provider, buckets, topics, format, cadence_s, priority
-    [key]            prefixes, pattern (a verbose regular expression, matched as a whole)
-    [key.start]      form, groups, plus_hours; likewise [key.end] and [key.reference]
+    id, title, description, provider, buckets, topics, retired_topics, format, cadence_s,
+    priority
+    [mirrors]        other provider = its buckets with the same keys
+    [key]            prefixes or rest, pattern (a verbose regular expression, matched as a whole),
+                     accumulation
+    [key.start]      form, groups and what is added; likewise [key.end] and [key.reference]
+    [[key.layouts]]  further layouts, each with pattern, start, end, reference, accumulation
     [[key.ignore]]   pattern, reason: keys that are no units
-    [item]           collection, media_type, bbox, place_group
+    [item]           collection, media_type, bbox, place_group, placeless
     [item.places]    value of place_group = [west, south, east, north]
-    [item.properties], [item.from_key], [item.vocabulary.PROPERTY], [item.sidecars]
+    [item.properties], [item.from_key], [item.vocabulary.PROPERTY], [item.sidecars],
+    [item.media_types]
     [integrity]      min_size_bytes, max_size_bytes, etag_required
     [severities]     issue code = "suspect" or "failed"
     [governance]     care_label, sensitivity, reject
     [[examples]]     key with start, end, reference, or with ignored: the file proves its grammar
+
+Without [key] or its pattern every object is a unit without a time. Without `format` no header is
+read, without `cadence_s` objects come irregularly.
 
 Whatever cannot be used is refused with the file, the field and what is allowed there.
 """
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from tallgrass.clock import parse_instant
 from tallgrass.datasets.definition import (
     Dataset,
     FileFormat,
     GovernanceDefaults,
-    IgnoreRule,
     IntegrityRules,
     ItemRules,
-    KeyGrammar,
     Severity,
-    TimeRule,
 )
-from tallgrass.datasets.fields import Table, did_you_mean
-from tallgrass.datasets.key_grammar import IgnoredKey, read_key
-from tallgrass.datasets.key_times import FORMS
+from tallgrass.datasets.examples import Example, read_examples
+from tallgrass.datasets.fields import INVALID, Table, did_you_mean
+from tallgrass.datasets.key_loader import load_grammar, require_group
 from tallgrass.error_codes import is_unit_code, registry
-from tallgrass.errors import ConfigError, InvalidInput
+from tallgrass.errors import ConfigError
 
 #: How soon a unit is wanted.
 PRIORITIES = ("high", "normal", "low")
 #: How open an object's data are.
 CARE_LABELS = ("public", "sensitive", "restricted")
-#: Why a sidecar's own notification is passed over.
-SIDECAR = "sidecar"
+#: Media types of generic units, of which the ending of the key is all that is known.
+COMMON_MEDIA_TYPES = {
+    ".csv": "text/csv",
+    ".grb2": "application/wmo-GRIB2",
+    ".grib2": "application/wmo-GRIB2",
+    ".gz": "application/gzip",
+    ".h5": "application/x-hdf5",
+    ".json": "application/json",
+    ".nc": "application/netcdf",
+    ".parquet": "application/vnd.apache.parquet",
+    ".pdf": "application/pdf",
+    ".png": "image/png",
+    ".tif": "image/tiff; application=geotiff",
+    ".txt": "text/plain",
+    ".zip": "application/zip",
+}
 
 _ID_FORM = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
-_BUCKET_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_REASON_FORM = re.compile(r"[a-z][a-z0-9_]*")
+# NODD's registry writes one name with a hyphen before it, which S3 itself would not take.
+_BUCKET_FORM = re.compile(r"-?[A-Za-z0-9][A-Za-z0-9._-]*")
 
 _LONGITUDE_MAX = 180.0
 _LATITUDE_MAX = 90.0
@@ -57,130 +75,77 @@ Box = tuple[float, float, float, float]
 
 def load_dataset(text: str, place: str) -> Dataset:
     """Return the dataset that a file describes; `place` names the file in refusals."""
+    return load_with_examples(text, place)[0]
+
+
+def load_with_examples(text: str, place: str) -> tuple[Dataset, tuple[Example, ...]]:
+    """Return the dataset of a file, and what each of its examples gave."""
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
-        raise ConfigError(f"{place}: not TOML: {exc}") from exc
+        raise ConfigError(f"{place}: not TOML: {exc}", code=INVALID) from exc
     table = Table(values, place)
+    grammar, groups = load_grammar(table.optional_table("key"), _sidecars(table.table("item")))
     dataset = Dataset(
-        id=_formed(table, "id", _ID_FORM, "small letters, digits and single hyphens"),
+        id=table.formed("id", _ID_FORM, "small letters, digits and single hyphens"),
         title=table.text("title"),
         description=table.text("description").strip(),
-        provider=_formed(table, "provider", _ID_FORM, "a provider's name such as aws"),
-        buckets=_buckets(table),
+        provider=table.formed("provider", _ID_FORM, "a provider's name such as aws"),
+        buckets=_buckets(table, "buckets"),
+        mirrors=_mirrors(table.optional_table("mirrors")),
         topics=table.texts("topics", []),
-        format=table.word("format", FileFormat),
-        cadence_s=table.seconds("cadence_s"),
+        retired_topics=table.texts("retired_topics", []),
+        format=table.word("format", FileFormat) if table.has("format") else None,
+        cadence_s=table.seconds("cadence_s") if table.has("cadence_s") else None,
         priority=table.choice("priority", PRIORITIES),
-        key=_grammar(table.table("key"), _sidecars(table.table("item"))),
-        item=_item(table.table("item"), _groups(table.table("key"))),
+        key=grammar,
+        item=_item(table.table("item"), groups, generic=grammar.generic),
         integrity=_integrity(table.optional_table("integrity")),
         severities=_severities(table.optional_table("severities")),
         governance=_governance(table.table("governance")),
     )
-    _prove(dataset, table)
+    if dataset.provider in dataset.mirrors:
+        raise table.refusal("mirrors", f"{dataset.provider!r} is the provider of buckets itself")
+    examples = read_examples(dataset, table)
     table.close()
-    return dataset
+    return dataset, examples
 
 
-def _formed(table: Table, field: str, form: re.Pattern[str], meaning: str) -> str:
-    text = table.text(field)
-    if not form.fullmatch(text):
-        raise table.refusal(field, f"must be {meaning}, not {text!r}")
-    return text
-
-
-def _buckets(table: Table) -> tuple[str, ...]:
-    buckets = table.texts("buckets")
+def _buckets(table: Table, field: str) -> tuple[str, ...]:
+    buckets = table.texts(field)
     for bucket in buckets:
         if not _BUCKET_FORM.fullmatch(bucket):
-            raise table.refusal("buckets", f"{bucket!r} is not a bucket's name")
+            raise table.refusal(field, f"{bucket!r} is not a bucket's name")
     if not buckets:
-        raise table.refusal("buckets", "must name at least one bucket")
+        raise table.refusal(field, "must name at least one bucket")
     return buckets
 
 
-# --- keys -----------------------------------------------------------------------------------------
-
-
-def _groups(key: Table) -> Mapping[str, int]:
-    return key.pattern("pattern").groupindex
-
-
-def _grammar(table: Table, sidecars: Iterable[str]) -> KeyGrammar:
-    pattern = table.pattern("pattern")
-    prefixes = table.texts("prefixes", [""])
-    if not prefixes:
-        raise table.refusal("prefixes", 'must hold at least one prefix; "" takes every key')
-    # A sidecar has notifications of its own, so its suffix is passed over without a rule.
-    by_suffix = [
-        IgnoreRule(pattern=re.compile(f".*{re.escape(suffix)}", re.DOTALL), reason=SIDECAR)
-        for suffix in sidecars
-    ]
-    grammar = KeyGrammar(
-        pattern=pattern,
-        start=_time_rule(table.table("start"), pattern.groupindex),
-        end=_optional_rule(table.optional_table("end"), pattern.groupindex),
-        reference=_optional_rule(table.optional_table("reference"), pattern.groupindex),
-        ignore=(*(_ignore_rule(rule) for rule in table.tables("ignore")), *by_suffix),
-        prefixes=prefixes,
-    )
-    table.close()
-    return grammar
-
-
-def _optional_rule(table: Table | None, groups: Mapping[str, int]) -> TimeRule | None:
-    return None if table is None else _time_rule(table, groups)
-
-
-def _time_rule(table: Table, groups: Mapping[str, int]) -> TimeRule:
-    form = table.text("form")
-    if form not in FORMS:
-        raise table.refusal("form", f"unknown time form {form!r}{did_you_mean(form, FORMS)}")
-    names = table.texts("groups", [])
-    for name in names:
-        _require_group(table, "groups", name, groups)
-    if bool(names) != bool(FORMS[form].layout):
-        problem = "must name the groups that hold the time" if not names else "takes no groups"
-        raise table.refusal("groups", f"the form {form!r} {problem}")
-    plus_hours = table.optional_text("plus_hours")
-    if plus_hours is not None:
-        _require_group(table, "plus_hours", plus_hours, groups)
-    table.close()
-    return TimeRule(groups=names, form=form, plus_hours=plus_hours)
-
-
-def _require_group(table: Table, field: str, name: str, groups: Mapping[str, int]) -> None:
-    if name not in groups:
-        hint = did_you_mean(name, groups)
-        raise table.refusal(field, f"key.pattern has no group {name!r}{hint}")
-
-
-def _ignore_rule(table: Table) -> IgnoreRule:
-    reason = _formed(table, "reason", _REASON_FORM, "small letters, digits and underscores")
-    rule = IgnoreRule(pattern=table.pattern("pattern"), reason=reason)
-    table.close()
-    return rule
+def _mirrors(table: Table | None) -> dict[str, tuple[str, ...]]:
+    return {} if table is None else {name: _buckets(table, name) for name in table.names()}
 
 
 # --- items ----------------------------------------------------------------------------------------
 
 
 def _sidecars(item: Table) -> dict[str, str]:
-    table = item.optional_table("sidecars")
-    return {} if table is None else {suffix: table.text(suffix) for suffix in table.names()}
+    return _texts_by_name(item.optional_table("sidecars"))
 
 
-def _item(table: Table, groups: Mapping[str, int]) -> ItemRules:
+def _texts_by_name(table: Table | None) -> dict[str, str]:
+    return {} if table is None else {name: table.text(name) for name in table.names()}
+
+
+def _item(table: Table, groups: Collection[str], *, generic: bool) -> ItemRules:
     place_group = table.optional_text("place_group")
     places = table.optional_table("places")
     if place_group is not None:
-        _require_group(table, "place_group", place_group, groups)
+        require_group(table, "place_group", place_group, groups)
     if (place_group is None) != (places is None):
         raise table.refusal("places", "place_group and places go together; one of them is missing")
     from_key = _from_key(table.optional_table("from_key"), groups)
     item = ItemRules(
-        collection=_formed(table, "collection", _ID_FORM, "small letters, digits and hyphens"),
+        collection=table.formed("collection", _ID_FORM, "small letters, digits and hyphens"),
         media_type=table.text("media_type"),
         bbox=_box(table, "bbox") if table.has("bbox") else None,
         place_group=place_group,
@@ -189,6 +154,9 @@ def _item(table: Table, groups: Mapping[str, int]) -> ItemRules:
         from_key=from_key,
         vocabulary=_vocabulary(table.optional_table("vocabulary"), from_key),
         sidecars=_sidecars(table),
+        placeless=table.flag("placeless", default=generic),
+        media_types=_texts_by_name(table.optional_table("media_types"))
+        or (COMMON_MEDIA_TYPES if generic else {}),
     )
     table.close()
     return item
@@ -208,12 +176,12 @@ def _box(table: Table, field: str) -> Box:
     return west, south, east, north
 
 
-def _from_key(table: Table | None, groups: Mapping[str, int]) -> dict[str, str]:
+def _from_key(table: Table | None, groups: Collection[str]) -> dict[str, str]:
     if table is None:
         return {}
     pairs = {name: table.text(name) for name in table.names()}
     for name, group in pairs.items():
-        _require_group(table, name, group, groups)
+        require_group(table, name, group, groups)
     return pairs
 
 
@@ -285,46 +253,3 @@ def _governance(table: Table) -> GovernanceDefaults:
     )
     table.close()
     return defaults
-
-
-# --- examples -------------------------------------------------------------------------------------
-
-
-def _prove(dataset: Dataset, table: Table) -> None:
-    """Read the file's examples by its own grammar; one that comes out otherwise is refused."""
-    units = 0
-    for example in table.tables("examples"):
-        key, wanted = example.text("key"), _wanted(example)
-        example.close()
-        found = _reading(dataset, example, key)
-        if found != wanted:
-            raise example.refusal("key", f"{key!r} gives {found}, and the example says {wanted}")
-        units += "ignored" not in wanted
-    if not units:
-        raise table.refusal("examples", "needs at least one key of a unit, with its start")
-
-
-def _wanted(example: Table) -> dict[str, str | None]:
-    if example.has("ignored"):
-        return {"ignored": example.text("ignored")}
-    wanted: dict[str, str | None] = {}
-    for field in ("start", "end", "reference"):
-        text = example.optional_text(field)
-        try:
-            wanted[field] = None if text is None else parse_instant(text).isoformat()
-        except InvalidInput as exc:
-            raise example.refusal(field, str(exc)) from exc
-    return wanted
-
-
-def _reading(dataset: Dataset, example: Table, key: str) -> dict[str, str | None]:
-    if not key.startswith(dataset.key.prefixes):
-        raise example.refusal("key", f"{key!r} begins with none of key.prefixes")
-    try:
-        found = read_key(dataset, key)
-    except InvalidInput as exc:
-        raise example.refusal("key", f"{key!r}: {exc}") from exc
-    if isinstance(found, IgnoredKey):
-        return {"ignored": found.reason}
-    times = {"start": found.start, "end": found.end, "reference": found.reference}
-    return {field: None if time is None else time.isoformat() for field, time in times.items()}

@@ -1,5 +1,7 @@
 """Readers of evidence: one that reads objects, one that believes the event."""
 
+import math
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,12 +24,26 @@ class ObjectEvidenceReader:
 
     With one thread it reads in the caller's, in order. A process that was forked after the first
     read must not use it: obstore's own threads are not there. Start workers by `spawn`.
+
+    A batch starts no read after `deadline_s`: where each read of a large batch ends by a time limit
+    of its own, all of them together would outlast the worker's lease. What was not read fails with
+    a retried code.
     """
 
-    def __init__(self, objects: Objects, format_of: FormatOf, *, threads: int = 8) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        format_of: FormatOf,
+        *,
+        threads: int = 8,
+        deadline_s: float = math.inf,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._objects = objects
         self._format_of = format_of
         self._threads = threads
+        self._deadline_s = deadline_s
+        self._monotonic = monotonic
         self._pool: ThreadPoolExecutor | None = None
 
     def read(self, units: Sequence[IngestUnit]) -> Sequence[Evidence | ReadFailure]:
@@ -35,13 +51,14 @@ class ObjectEvidenceReader:
         answers: list[Evidence | ReadFailure | None] = [None] * len(units)
         waiting = deque(enumerate(units))
         threads = min(self._threads, len(units))
+        until = self._monotonic() + self._deadline_s
         if threads <= 1:
-            self._work(waiting, answers)
+            self._work(waiting, answers, until)
         else:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="evidence")
             # One task a thread, not one an object: a future costs as much as half a read.
-            tasks = [self._pool.submit(self._work, waiting, answers) for _ in range(threads)]
+            tasks = [self._pool.submit(self._work, waiting, answers, until) for _ in range(threads)]
             for task in tasks:
                 task.result()
         return [answer if answer is not None else _LOST for answer in answers]
@@ -56,13 +73,22 @@ class ObjectEvidenceReader:
         self,
         waiting: deque[tuple[int, IngestUnit]],
         answers: list[Evidence | ReadFailure | None],
+        until: float,
     ) -> None:
         while True:
             try:
                 number, unit = waiting.popleft()
             except IndexError:
                 return
-            answers[number] = self._read_one(unit)
+            late = self._monotonic() > until
+            answers[number] = self._too_late(unit) if late else self._read_one(unit)
+
+    def _too_late(self, unit: IngestUnit) -> ReadFailure:
+        return ReadFailure(
+            code="transient_network_error",
+            message=f"{unit.object_uri} was not asked for: "
+            f"other reads of its batch took {self._deadline_s:g} s",
+        )
 
     def _read_one(self, unit: IngestUnit) -> Evidence | ReadFailure:
         try:

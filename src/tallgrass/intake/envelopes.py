@@ -1,39 +1,64 @@
-"""What a queue puts around an event: the envelope of SNS, or nothing (raw delivery).
+"""What queues and functions put around an event: SNS, SQS, Lambda, Pub/Sub, or nothing.
 
-A further form is one more function in `FORMS`: it takes the loaded body and returns an `Opened`, or
-None where the body is not of its form.
+A body may hold several envelopes, and one may stand in another: each stands for itself. What is in
+no known envelope is an event.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+import binascii
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from urllib.parse import unquote_plus
 
 from tallgrass.clock import parse_instant
 from tallgrass.errors import InvalidInput
-from tallgrass.intake.fields import short_text
-from tallgrass.intake.strict_json import load_strict
+from tallgrass.intake.announced import RECORDS_MAX
+from tallgrass.intake.fields import short_text, table_of
+from tallgrass.intake.strict_json import (
+    BYTES_BEFORE_COUNTING,
+    VALUES_MAX,
+    StrictJsonError,
+    load_strict,
+    values_at_most,
+)
+
+#: A list, in it what SQS received, in it what SNS published: no real message is deeper.
+_DEPTH_MAX = 4
+#: What SQS and Pub/Sub return to who asks for messages.
+_LISTS = ("Messages", "receivedMessages")
+#: A notification of S3's largest size, all of it encoded: decoding is slow.
+_ENCODED_CHARS_MAX = 3 * 65_536
+#: Until the year 5138.
+_MILLISECONDS = re.compile(r"[0-9]{1,14}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """The event inside a body, and what its envelope says."""
+class Opened(NamedTuple):
+    """An event, and what its envelopes say. A tuple for speed, as `Announced` is."""
 
+    #: Loaded JSON; or an InvalidInput, why it could not be reached.
     event: Any
-    #: The SNS envelope as it came, for whoever checks its signature; None for raw delivery.
+    #: The SNS envelope as it came, for whoever checks its signature; None where there is none.
     envelope: Mapping[str, Any] | None = None
     sns_message_id: str | None = None
-    #: None where the envelope has none that can be read.
+    #: When SNS sent it; None where the envelope has no time that can be read.
     sent_at: datetime | None = None
+    #: Of a received SQS message that the body is a copy of.
+    sqs_message_id: str | None = None
+    queued_at: datetime | None = None
 
 
-def open_body(body: Any) -> Opened:
-    """Return the event of a message; one in no known envelope stands for itself."""
-    for form in FORMS:
-        opened = form(body)
-        if opened is not None:
-            return opened
-    return Opened(event=body)
+def open_body(body: Any) -> list[Opened]:
+    """Return each event of a body; one that could not be reached says why.
+
+    A body with too many is refused as a whole.
+    """
+    bounds = _Bounds()
+    events = _open(body, bounds, 0)
+    if bounds.parts > RECORDS_MAX:
+        raise InvalidInput(f"more than {RECORDS_MAX} envelopes")
+    return events
 
 
 def instant_or_none(value: Any) -> datetime | None:
@@ -46,27 +71,149 @@ def instant_or_none(value: Any) -> datetime | None:
         return None
 
 
-def _sns(body: Any) -> Opened | None:
+class _Bounds:
+    """What all that a body holds may be together, however it is nested."""
+
+    __slots__ = ("_bytes_uncounted", "_values_left", "parts")
+
+    def __init__(self) -> None:
+        self._bytes_uncounted = BYTES_BEFORE_COUNTING
+        self._values_left = VALUES_MAX
+        self.parts = 0
+
+    def load(self, text: bytes) -> Any:
+        """Load a JSON text that stands in the body."""
+        self._bytes_uncounted -= len(text)
+        if self._bytes_uncounted < 0:
+            self._values_left -= values_at_most(text)
+            if self._values_left < 0:
+                raise StrictJsonError(f"texts with more than {VALUES_MAX} values in all")
+        return load_strict(text)
+
+
+def _open(value: Any, bounds: _Bounds, depth: int) -> list[Opened]:
+    """Return the events of a value: an envelope, a list of them, or an event itself."""
+    bounds.parts += 1
+    if bounds.parts > RECORDS_MAX:
+        return []
+    if depth > _DEPTH_MAX:
+        fault = InvalidInput(f"more than {_DEPTH_MAX} envelopes, one in the other")
+        return [Opened(event=fault)]
+    try:
+        if isinstance(value, dict):
+            return _open_table(value, bounds, depth)
+        if isinstance(value, list) and value:
+            return [opened for one in value for opened in _open(one, bounds, depth + 1)]
+    except InvalidInput as exc:
+        return [Opened(event=exc)]
+    return [Opened(event=value)]
+
+
+def _open_table(value: dict[str, Any], bounds: _Bounds, depth: int) -> list[Opened]:
+    """Open an envelope by the fields that it alone has."""
+    if "TopicArn" in value and "Type" in value:
+        return [_open_sns(value, bounds)]
+    if "Records" in value:
+        return _open_records(value, bounds, depth)
+    if ("messageId" in value and "body" in value) or ("MessageId" in value and "Body" in value):
+        return _open_sqs(value, bounds, depth)
+    for name in _LISTS:
+        if name in value:
+            return _open(value[name], bounds, depth + 1)
+    if "message" in value and ("subscription" in value or "ackId" in value):
+        return [_open_pubsub(table_of(value, "message"), bounds)]
+    if "attributes" in value:
+        return [_open_pubsub(value, bounds)]
+    return [Opened(event=value)]
+
+
+def _open_records(value: dict[str, Any], bounds: _Bounds, depth: int) -> list[Opened]:
+    """Open what Lambda is called with: records of SNS or SQS, else an S3 event."""
+    records = value["Records"]
+    if not isinstance(records, list) or not any(map(_is_envelope, records)):
+        return [Opened(event=value)]
+    parts: list[Opened] = []
+    for record in records:
+        if _is_envelope(record):
+            parts += _open(record.get("Sns", record), bounds, depth + 1)
+        else:
+            parts.append(Opened(event={"Records": [record]}))
+    return parts
+
+
+def _is_envelope(record: Any) -> bool:
+    return isinstance(record, dict) and ("Sns" in record or "body" in record)
+
+
+def _open_sns(value: dict[str, Any], bounds: _Bounds) -> Opened:
     """Open an SNS notification, whose event is a text of JSON."""
-    if not isinstance(body, dict) or "Type" not in body or "TopicArn" not in body:
-        return None
-    kind = body["Type"]
+    kind = value["Type"]
     if kind != "Notification":
         # A confirmation is for a person: it waits in the poison store with its address.
-        raise InvalidInput(f"an SNS message of the type {str(kind)[:60]!r}, not a notification")
-    message = body.get("Message")
+        asks = kind == "SubscriptionConfirmation"
+        raise InvalidInput(
+            f"an SNS message of the type {str(kind)[:60]!r}, not a notification",
+            code="subscription_unconfirmed" if asks else None,
+        )
+    message = value.get("Message")
     if not isinstance(message, str):
         raise InvalidInput("an SNS envelope without Message", code="missing_required_field")
-    message_id = short_text(body, "MessageId")
+    message_id = short_text(value, "MessageId")
     if message_id is None:
         raise InvalidInput("an SNS envelope without MessageId", code="missing_required_field")
     return Opened(
-        event=load_strict(message.encode()),
-        envelope=body,
+        event=bounds.load(_json_text(message)),
+        envelope=value,
         sns_message_id=message_id,
-        sent_at=instant_or_none(body.get("Timestamp")),
+        sent_at=instant_or_none(value.get("Timestamp")),
     )
 
 
-#: Tried in order.
-FORMS: tuple[Callable[[Any], Opened | None], ...] = (_sns,)
+def _open_sqs(value: dict[str, Any], bounds: _Bounds, depth: int) -> list[Opened]:
+    """Open a message as SQS hands it out, spelled by its own interface or by Lambda."""
+    body, message_id, attributes = (
+        ("body", "messageId", "attributes")
+        if "body" in value
+        else ("Body", "MessageId", "Attributes")
+    )
+    text = value[body]
+    if not isinstance(text, str):
+        raise InvalidInput(f"{body} is not a text")
+    sqs_id = short_text(value, message_id)
+    queued_at = _queued_at(value.get(attributes))
+    parts = _open(bounds.load(text.encode()), bounds, depth + 1)
+    return [part._replace(sqs_message_id=sqs_id, queued_at=queued_at) for part in parts]
+
+
+def _queued_at(attributes: Any) -> datetime | None:
+    """Return when SQS took the message, which it tells in milliseconds since 1970."""
+    sent = attributes.get("SentTimestamp") if isinstance(attributes, dict) else None
+    if not isinstance(sent, str) or not _MILLISECONDS.fullmatch(sent):
+        return None
+    return _EPOCH + timedelta(milliseconds=int(sent))
+
+
+def _open_pubsub(message: dict[str, Any], bounds: _Bounds) -> Opened:
+    """Load the data of a Pub/Sub message, which are JSON in base64; there may be none."""
+    data = message.get("data")
+    if data is None or data == "":
+        return Opened(event={**message, "data": None})
+    if not isinstance(data, str):
+        raise InvalidInput("data is not a text")
+    try:
+        text = binascii.a2b_base64(data, strict_mode=True)
+    except ValueError as exc:
+        raise InvalidInput("data is not base64") from exc
+    return Opened(event={**message, "data": bounds.load(text)})
+
+
+def _json_text(message: str) -> bytes:
+    """Return the bytes of a message's JSON, which some publishers send URL-encoded."""
+    if not message.startswith("%"):
+        return message.encode()
+    if len(message) > _ENCODED_CHARS_MAX:
+        raise InvalidInput(f"a URL-encoded Message of more than {_ENCODED_CHARS_MAX} characters")
+    try:
+        return unquote_plus(message, errors="strict").encode()
+    except UnicodeDecodeError as exc:
+        raise InvalidInput("Message is neither JSON nor URL-encoded JSON") from exc

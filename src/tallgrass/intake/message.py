@@ -38,7 +38,10 @@ class ParsedMessage:
 
     units: tuple[IngestUnit, ...] = ()
     ignored: tuple[Ignored, ...] = ()
+    #: All faults in one, with the code of the first.
     poison: Poison | None = None
+    #: Each fault by itself, in the order of the message.
+    faults: tuple[Poison, ...] = ()
     #: Then there is nothing else.
     deferred: Deferred | None = None
 

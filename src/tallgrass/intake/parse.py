@@ -9,15 +9,16 @@ from typing import Any
 
 from tallgrass.datasets.catalogue import Catalogue, IgnoredKey
 from tallgrass.errors import InvalidInput, TallgrassError, TransientError
+from tallgrass.intake.announced import RECORDS_MAX, Announced, Said
 from tallgrass.intake.envelopes import Opened, instant_or_none, open_body
+from tallgrass.intake.events import read_event
 from tallgrass.intake.message import Deferred, Ignored, ParsedMessage, Poison
-from tallgrass.intake.s3_event import PROVIDER, Announced, is_test_event, read_records, records_of
 from tallgrass.intake.strict_json import load_strict
 from tallgrass.ledger.object_uri import object_uri
 from tallgrass.ledger.unit import PROVIDERS, EventMetadata, IngestUnit
 
-#: Is given the SNS envelope of a message, None for raw delivery. It refuses what may not come in
-#: (InvalidInput), or cannot tell yet (TransientError).
+#: Is given each SNS envelope of a message, and None for an event that came without one. It refuses
+#: what may not come in (InvalidInput), or cannot tell yet (TransientError).
 Admission = Callable[[Mapping[str, Any] | None], None]
 
 #: A poison's message names the first faults and counts the rest.
@@ -28,93 +29,122 @@ _FAULT_CHARS_MAX = 300
 def parse_message(
     body: bytes,
     *,
-    message_id: str,
+    message_id: str | None,
     sent_at: datetime,
     queue: str,
     catalogue: Catalogue,
     providers: Collection[str] = PROVIDERS,
     admit: Admission | None = None,
 ) -> ParsedMessage:
-    """Return the units of a message, what of it is ignored, and what could not be understood."""
+    """Return the units of a message, what of it is ignored, and what could not be understood.
+
+    A message without an id of its own, such as a file's, has that of the SQS message in it.
+    """
     try:
-        opened = open_body(load_strict(body))
-        if admit is not None:
-            admit(opened.envelope)
-        if is_test_event(opened.event):
-            return ParsedMessage(ignored=(Ignored(reason="test_event"),))
-        records = records_of(opened.event)
+        records = _records(body, admit)
     except InvalidInput as exc:
-        return ParsedMessage(poison=Poison(code=exc.code, message=_told(exc)))
+        fault = Poison(code=exc.code, message=_told(exc))
+        return ParsedMessage(poison=fault, faults=(fault,))
     except TransientError as exc:
         return ParsedMessage(deferred=Deferred(code=exc.code, message=_told(exc)))
     units: list[IngestUnit] = []
     ignored: list[Ignored] = []
-    faults: list[tuple[int, InvalidInput]] = []
-    for number, announced in enumerate(read_records(records), start=1):
-        if isinstance(announced, InvalidInput):
-            faults.append((number, announced))
-            continue
-        try:
-            known = _unit(announced, opened, message_id, sent_at, queue, catalogue, providers)
-        except InvalidInput as exc:
-            faults.append((number, exc))
-            continue
+    faults: list[Poison] = []
+    for number, (said, opened) in enumerate(records, start=1):
+        known: IngestUnit | Ignored | InvalidInput
+        if isinstance(said, Announced):
+            known = _unit(said, opened, message_id, sent_at, queue, catalogue, providers)
+        else:
+            known = said
         if isinstance(known, IngestUnit):
             units.append(known)
-        else:
+        elif isinstance(known, Ignored):
             ignored.append(known)
+        else:
+            faults.append(_poison(number, len(records), known))
     return ParsedMessage(
-        units=tuple(units), ignored=tuple(ignored), poison=_poison(faults, len(records))
+        units=tuple(units), ignored=tuple(ignored), poison=_together(faults), faults=tuple(faults)
     )
+
+
+def _records(body: bytes, admit: Admission | None) -> list[tuple[Said, Opened]]:
+    """Return what each record of a body says, with the envelope that it came in."""
+    records: list[tuple[Said, Opened]] = []
+    for opened in open_body(load_strict(body)):
+        records += [(said, opened) for said in _admitted(opened, admit)]
+        if len(records) > RECORDS_MAX:
+            raise InvalidInput(f"more than {RECORDS_MAX} records")
+    return records
+
+
+def _admitted(opened: Opened, admit: Admission | None) -> list[Said]:
+    """Return what an event says, if it may come in."""
+    if isinstance(opened.event, InvalidInput):
+        return [opened.event]
+    if admit is not None:
+        try:
+            admit(opened.envelope)
+        except InvalidInput as exc:
+            return [exc]
+    return read_event(opened.event)
 
 
 def _unit(
     announced: Announced,
     opened: Opened,
-    message_id: str,
+    message_id: str | None,
     sent_at: datetime,
     queue: str,
     catalogue: Catalogue,
     providers: Collection[str],
-) -> IngestUnit | Ignored:
+) -> IngestUnit | Ignored | InvalidInput:
     """Return the unit that a record announces, or why it is passed over."""
-    uri = object_uri(PROVIDER, announced.bucket, announced.key)
-    if announced.ignored is not None:
-        return Ignored(reason=announced.ignored, object_uri=uri)
-    found = catalogue.route(PROVIDER, announced.bucket, announced.key)
-    if found is None:
-        raise InvalidInput(f"no dataset claims the bucket of {uri!r}", code="unroutable")
-    if isinstance(found, IgnoredKey):
-        return Ignored(reason=found.reason, object_uri=uri)
-    event_time = opened.sent_at or instant_or_none(announced.event_time) or sent_at
-    return IngestUnit.of(
-        dataset=found.dataset.id,
-        object_uri=uri,
-        provider=PROVIDER,
-        queue=queue,
-        time_range_start=found.start,
-        time_range_end=found.end,
-        event=EventMetadata(
-            event_time=event_time,
-            sns_message_id=opened.sns_message_id,
-            sqs_message_id=message_id,
-        ),
-        object_ref=announced.object_ref,
-        providers=providers,
-    )
+    provider, bucket, key = announced.provider, announced.bucket, announced.key
+    try:
+        uri = object_uri(provider, bucket, key)
+        if announced.ignored is not None:
+            return Ignored(reason=announced.ignored, object_uri=uri)
+        found = catalogue.route(provider, bucket, key)
+        if isinstance(found, IgnoredKey):
+            return Ignored(reason=found.reason, object_uri=uri)
+        if found is None:
+            return InvalidInput(f"no dataset claims the bucket of {uri!r}", code="unroutable")
+        event_time = (
+            opened.sent_at or instant_or_none(announced.event_time) or opened.queued_at or sent_at
+        )
+        return IngestUnit.of(
+            dataset=found.dataset.id,
+            object_uri=uri,
+            provider=provider,
+            queue=queue,
+            time_range_start=found.start,
+            time_range_end=found.end,
+            event=EventMetadata(
+                event_time=event_time,
+                sns_message_id=opened.sns_message_id,
+                sqs_message_id=message_id or opened.sqs_message_id,
+            ),
+            object_ref=announced.object_ref,
+            providers=providers,
+        )
+    except InvalidInput as exc:
+        return exc
 
 
-def _poison(faults: list[tuple[int, InvalidInput]], records: int) -> Poison | None:
+def _poison(number: int, records: int, fault: InvalidInput) -> Poison:
+    """Return why one record could not be understood; it says which, where there are several."""
+    place = f"record {number} of {records}: " if records > 1 else ""
+    return Poison(code=fault.code, message=place + _told(fault))
+
+
+def _together(faults: list[Poison]) -> Poison | None:
     """Return one poison for all faults of a message, with the code of the first."""
     if not faults:
         return None
-    named = "; ".join(
-        f"record {number} of {records}: {_told(fault)}"
-        for number, fault in faults[:_FAULTS_NAMED_MAX]
-    )
+    named = "; ".join([fault.message for fault in faults[:_FAULTS_NAMED_MAX]])
     rest = len(faults) - _FAULTS_NAMED_MAX
     more = f"; and {rest} more" if rest > 0 else ""
-    return Poison(code=faults[0][1].code, message=named + more)
+    return Poison(code=faults[0].code, message=named + more)
 
 
 def _told(fault: TallgrassError) -> str:

@@ -34,6 +34,8 @@ class Outcome:
     provenance_sha256: str | None = None
     prov_activity_id: str | None = None
     openlineage_run_id: str | None = None
+    #: What operators found wrong, of a success too: `operator:code`, each once.
+    issues: tuple[str, ...] = ()
 
 
 class Verdict(StrEnum):

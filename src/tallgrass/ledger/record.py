@@ -128,6 +128,9 @@ class WalAttempt:
     provenance_sha256: str | None = _doc("hash of the provenance document's body")
     prov_activity_id: str | None = _doc("PROV activity of this attempt")
     openlineage_run_id: str | None = _doc("OpenLineage run of this attempt")
+    issues: tuple[str, ...] | None = _doc(
+        "what operators found wrong, as operator:code; of a success too: why it is suspect"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,7 @@ class FieldModel:
     """A field as documents and schemas see it."""
 
     name: str
-    kind: type  # str, int, bytes, datetime, Mapping or a vocabulary
+    kind: type  # str, int, bytes, datetime, tuple, Mapping or a vocabulary
     nullable: bool
     canonical: bool
     doc: str

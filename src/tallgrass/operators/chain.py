@@ -100,12 +100,13 @@ def _run(
     progress: _Progress,
 ) -> ChainResult:
     dataset, fields = match.dataset, progress.fields
-    read, evidence = _read(claim, dataset, reading, context, fields)
+    read, evidence = _read(claim, dataset, reading, context, progress)
     progress.operator = metadata_extract.NAME
     metadata = metadata_extract.metadata_extract(match, read)
     fields["metadata_status"] = metadata.report.status
     description = metadata.description
     if description is None or metadata.report is not metadata_extract.OK:
+        _note_issues(progress, metadata.report)
         _require_passed(metadata.report, dataset.id, context)
     if description is None:
         raise _Stop(_UNEXPECTED, "no description, and no issue that says why")
@@ -172,10 +173,10 @@ def _read(
     dataset: Dataset,
     reading: Evidence | ReadFailure,
     context: ChainContext,
-    fields: dict[str, Any],
+    progress: _Progress,
 ) -> tuple[Evidence, bytes]:
     """Check what was read, and return it with its bytes."""
-    evidence = b""
+    evidence, fields = b"", progress.fields
     if isinstance(reading, Evidence):
         evidence = reading.to_bytes()
         if len(evidence) > EVIDENCE_BYTES_MAX:
@@ -186,10 +187,18 @@ def _read(
     report = integrity_check.integrity_check(claim.unit, dataset, reading)
     fields["integrity_status"] = report.status
     if report is not integrity_check.OK:
+        _note_issues(progress, report)
         _require_passed(report, dataset.id, context)
     if isinstance(reading, ReadFailure):
         raise _Stop(reading.code, reading.message)
     return reading, evidence
+
+
+def _note_issues(progress: _Progress, report: CheckReport) -> None:
+    """Keep what the operator at work found, whether it passes or not."""
+    codes = (found.code if is_unit_code(found.code) else _UNEXPECTED for found in report.issues)
+    issues = (*progress.fields.get("issues", ()), *(f"{progress.operator}:{c}" for c in codes))
+    progress.fields["issues"] = tuple(dict.fromkeys(issues))
 
 
 def _require_passed(report: CheckReport, dataset: str, context: ChainContext) -> None:
@@ -222,8 +231,9 @@ def _effects(
         care_label=care_label,
     )
     lineage: tuple[EventEffect, ...] = ()
-    if context.lineage:
+    if context.lineage_target is not None:
         lineage = lineage_events(
+            target=context.lineage_target,
             claim=claim,
             source=source,
             registration=registration,

@@ -29,8 +29,8 @@ class ChainContext:
     ended_at: datetime
     pipeline_id: str = PIPELINE_ID
     rules: LedgerRules = field(default_factory=LedgerRules)
-    #: Whether a target wants OpenLineage events.
-    lineage: bool = False
+    #: The target that wants OpenLineage events, if there is one.
+    lineage_target: str | None = None
     #: As provenance tells them.
     program: Program = field(init=False)
     run: Run = field(init=False)

@@ -15,6 +15,9 @@ __all__ = [
     "ProvenanceEffect",
 ]
 
+#: Where events go unless routing says otherwise.
+DEFAULT_TARGET = "file"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemEffect:
@@ -41,7 +44,7 @@ class ProvenanceEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventEffect:
-    """An outgoing event; the commit makes one outbox row of it for each target."""
+    """An outgoing event for one target; the commit makes one outbox row of it."""
 
     event_name: str
     dataset_id: str
@@ -49,6 +52,7 @@ class EventEffect:
     idempotency_key: str
     payload: bytes
     care_label: str
+    target: str = DEFAULT_TARGET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ _CHANGES = {StacStatus.CREATED: Change.CREATE, StacStatus.UPDATED: Change.OVERWR
 
 def lineage_events(
     *,
+    target: str,
     claim: Claim,
     source: SourceObject,
     registration: Registration,
@@ -55,8 +56,8 @@ def lineage_events(
     start = build_event(EventType.START, context.started_at, run)
     complete = build_event(EventType.COMPLETE, context.ended_at, run, output=output)
     return (
-        _effect(claim, context, run.run_id, EventType.START, start, care_label),
-        _effect(claim, context, run.run_id, EventType.COMPLETE, complete, care_label),
+        _effect(claim, context, run.run_id, EventType.START, start, care_label, target),
+        _effect(claim, context, run.run_id, EventType.COMPLETE, complete, care_label, target),
     )
 
 
@@ -67,6 +68,7 @@ def _effect(
     event_type: EventType,
     payload: bytes,
     care_label: str,
+    target: str,
 ) -> EventEffect:
     name = f"openlineage.{event_type.value.lower()}"
     return EventEffect(
@@ -83,4 +85,5 @@ def _effect(
         ),
         payload=payload,
         care_label=care_label,
+        target=target,
     )

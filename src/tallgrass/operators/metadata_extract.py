@@ -51,23 +51,30 @@ def metadata_extract(match: KeyMatch, read: Evidence) -> MetadataReport:
         report = OK
     else:
         report = CheckReport(status=status_of(issues), checks_run=CHECKS, issues=tuple(issues))
-    if report.status is CheckStatus.FAILED or box is None:
+    if report.status is CheckStatus.FAILED:
         return MetadataReport(report=report, description=None)
     return MetadataReport(
         report=report,
         description=Description(
             start=start,
             end=end,
-            # A forecast is for its valid time; anything observed over a while has its middle.
-            instant=match.start if match.reference is not None else start + (end - start) / 2,
+            # A forecast is for its valid time and a sum is known by its end; anything observed over
+            # a while has its middle.
+            instant=match.start if _has_its_own_time(match) else start + (end - start) / 2,
             box=box,
             properties=properties,
         ),
     )
 
 
+def _has_its_own_time(match: KeyMatch) -> bool:
+    return match.reference is not None or match.accumulation is not None
+
+
 def _times(match: KeyMatch, read: Evidence, issues: list[Issue]) -> tuple[datetime, datetime]:
     dataset, start, end = match.dataset, match.start, match.end
+    if match.accumulation is not None:
+        start, end = start - match.accumulation, start
     if start == UNKNOWN_START:
         text = "the key has no time"
         issues.append(issue(dataset, "invalid_time_range", text, Severity.SUSPECT))
@@ -113,6 +120,8 @@ def _box(match: KeyMatch, read: Evidence, issues: list[Issue]) -> Box | None:
         values = rules.places.get(match.groups.get(rules.place_group) or "")
     if values is None:
         values = rules.bbox
+    if values is None and rules.placeless:
+        return None
     if values is None:
         text = "neither the file, nor the key, nor the dataset says where the data lie"
         issues.append(_never_suspect(match.dataset, "missing_geolocation", text))
@@ -150,10 +159,14 @@ def _properties(match: KeyMatch, read: Evidence, issues: list[Issue]) -> dict[st
     if site is not None and match.groups.get(rules.place_group or "", site) != site:
         text = f"the key names the site {match.groups[rules.place_group or '']}, the file {site}"
         issues.append(issue(match.dataset, "incomplete_product_metadata", text))
+    if match.start == UNKNOWN_START:
+        # STAC asks for a time; this one only stands for it, unless the file told another.
+        values["kfm:time_in_key"] = False
     if match.reference is not None:
         _compare_runs(match, match.reference, read, issues)
         values["forecast:reference_datetime"] = format_instant(match.reference)
-        values["forecast:horizon"] = _duration(match.start - match.reference)
+        if match.start >= match.reference:  # An hour before its run is no forecast.
+            values["forecast:horizon"] = _duration(match.start - match.reference)
     return values
 
 

@@ -17,6 +17,11 @@ from tallgrass.queues.protocol import VISIBILITY_S_MAX
 
 #: The unit moved while nobody of us looked: the next delivery will find it settled.
 LOOK_AGAIN_S = 1.0
+#: What a message waits for may be down for minutes, and each delivery counts: with five of them a
+#: message outlasts twenty minutes.
+_DEFERRAL_S = 15.0
+_DEFERRAL_GROWS = 4.0
+_DEFERRAL_S_MAX = 900.0
 
 #: A unit's wish: to see the message again after so many seconds, or None to let it go.
 Wish = float | None
@@ -67,14 +72,15 @@ def acknowledge(
     closed: Mapping[str, ClosedClaim],
     *,
     settled: bool = True,
+    look_again_s: float = LOOK_AGAIN_S,
 ) -> Acknowledgement:
     """Fold the units of one message.
 
     `closed` holds, by wal_id, the claims that are committed; a claim that is missing there was
     lost, or its commit failed. Records of the message that are no units wish nothing. A message
-    that could not be judged yet is not `settled`: it comes again.
+    that could not be judged yet is not `settled`: it comes again after `look_again_s`.
     """
-    longest: Wish = None if settled else LOOK_AGAIN_S
+    longest: Wish = None if settled else look_again_s
     for receipt in receipts:
         claim = receipt.claim
         if claim is None:
@@ -84,6 +90,12 @@ def acknowledge(
         if wish is not None and (longest is None or wish > longest):
             longest = wish
     return DELETE if longest is None else Acknowledgement.keep(longest)
+
+
+def deferral_s(receive_count: int) -> float:
+    """Return for how long a message is put off that could not be judged, by its deliveries."""
+    grown = _DEFERRAL_S * _DEFERRAL_GROWS ** min(max(receive_count, 1) - 1, 10)
+    return min(grown, _DEFERRAL_S_MAX)
 
 
 def wish_of_decision(decision: Decision) -> Wish:

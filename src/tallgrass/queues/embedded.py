@@ -13,12 +13,8 @@ from typing import Protocol
 from uuid import UUID
 
 from tallgrass.errors import ConfigError, InvalidInput
-from tallgrass.queues.protocol import (
-    BODY_BYTES_MAX,
-    VISIBILITY_S_MAX,
-    QueueMessage,
-    QueueStatus,
-)
+from tallgrass.queues.limits import require_bodies, require_visibility
+from tallgrass.queues.protocol import VISIBILITY_S_MAX, QueueMessage, QueueStatus
 
 VISIBILITY_S = 300.0
 MAX_RECEIVE_COUNT = 5
@@ -154,12 +150,7 @@ class EmbeddedQueue:
         """
         if not changes:
             return []
-        for _, seconds in changes:
-            if not 0 <= seconds <= VISIBILITY_S_MAX:
-                raise InvalidInput(
-                    f"queue {self.name}: cannot hide a message for {seconds:g} s; "
-                    f"it must be between 0 and {VISIBILITY_S_MAX:g} s"
-                )
+        require_visibility(self.name, changes)
         seconds_of = dict(changes)
         deliveries = {receipt: _delivery(receipt) for receipt in seconds_of}
         changed = self._store.hide(
@@ -171,16 +162,13 @@ class EmbeddedQueue:
         )
         return [receipt for receipt, delivery in deliveries.items() if delivery not in changed]
 
-    def send(self, bodies: Sequence[bytes]) -> None:
+    def send(self, bodies: Sequence[bytes]) -> Sequence[str]:
         """Put messages into the queue: all of them, or, if one is refused, none."""
-        for number, body in enumerate(bodies, start=1):
-            if not 0 < len(body) <= BODY_BYTES_MAX:
-                raise InvalidInput(
-                    f"queue {self.name}: message {number} of {len(bodies)} has {len(body):,} "
-                    f"bytes; a queue takes 1 to {BODY_BYTES_MAX:,}. Nothing was sent"
-                )
-        if bodies:
-            self._store.add([(str(self._ids()), body) for body in bodies])
+        require_bodies(self.name, bodies)
+        messages = [(str(self._ids()), body) for body in bodies]
+        if messages:
+            self._store.add(messages)
+        return [message_id for message_id, _ in messages]
 
     def status(self) -> QueueStatus:
         """Count what is there."""

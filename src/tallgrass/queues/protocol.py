@@ -28,7 +28,9 @@ class QueueStatus:
 
     visible: int
     in_flight: int
-    dead: int
+    #: None where the queue has no place for dead letters, or does not let us look there.
+    dead: int | None
+    #: None where nothing waits, or where the queue does not tell (SQS).
     oldest_sent_at: datetime | None
 
 
@@ -53,8 +55,15 @@ class Queue(Protocol):
         Return the receipts that were no longer valid.
         """
 
-    def send(self, bodies: Sequence[bytes]) -> None:
-        """Put messages into the queue."""
+    def send(self, bodies: Sequence[bytes]) -> Sequence[str]:
+        """Put messages into the queue; return their ids, in order."""
 
     def status(self) -> QueueStatus:
         """Count what is there."""
+
+
+class OpenQueue(Queue, Protocol):
+    """A queue with connections that its user closes."""
+
+    def close(self) -> None:
+        """Let go of them."""

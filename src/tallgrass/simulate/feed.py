@@ -10,7 +10,7 @@ at once: `write` the objects, then send the `bodies`. What must become of each u
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -109,6 +109,8 @@ class FeedManifest:
     seed: int
     units: tuple[FeedUnit, ...]
     messages: int
+    #: Messages that announce units, the first time that they come.
+    announcements: int
     #: Messages that are a second copy of another one.
     duplicates: int
     #: Reason → messages that bring no unit and are acknowledged.
@@ -161,12 +163,13 @@ class Feed:
         """Yield the messages alone, in order."""
         return (self._body(sending) for sending in self._plan.sendings)
 
-    def write(self, folder: Path) -> None:
-        """Write the objects as they are in the end."""
+    def write(self, folder: Path, progress: Callable[[], None] = lambda: None) -> None:
+        """Write the objects as they are in the end; `progress` is called after each unit."""
         for index, unit in enumerate(self._plan.units):
             if unit.fate is not Fate.MISSING:
                 newest = Announcement(unit=index, version=_versions(unit), time=unit.ready)
                 self._object(newest).write(folder)
+            progress()
 
     def manifest(self) -> FeedManifest:
         """Return what must become of it all."""
@@ -189,6 +192,10 @@ class Feed:
                 for index, unit in enumerate(self._plan.units)
             ),
             messages=len(self._plan.sendings),
+            announcements=sum(
+                sending.kind is Kind.UNITS and not sending.duplicate
+                for sending in self._plan.sendings
+            ),
             duplicates=sum(sending.duplicate for sending in self._plan.sendings),
             ignored=dict(sorted(ignored.items())),
             poison=dict(sorted(poison.items())),

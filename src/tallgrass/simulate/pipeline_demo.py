@@ -226,7 +226,7 @@ class PipelineDemo:
             wrong_hashes=wrong,
             answered=self._tally.deleted,
             waiting=queue.visible + queue.in_flight,
-            dead=queue.dead,
+            dead=queue.dead or 0,
             ignored=sum(self._loop.report.ignored.values()),
             poison_seen_twice=self._told.poison_seen_twice,
             workers_lost=1,

@@ -7,10 +7,8 @@ from tallgrass.canonical_json import canonical_bytes
 from tallgrass.clock import format_instant
 from tallgrass.datasets.definition import Dataset
 from tallgrass.stac.extensions import STAC_VERSION, declared
-from tallgrass.stac.geometry import Box, box_of
+from tallgrass.stac.geometry import WORLD, Box, box_of
 from tallgrass.stac.item import sidecar_fields
-
-WORLD: Box = (-180.0, -90.0, 180.0, 90.0)
 
 #: NOAA's own data are works of the United States government, in the public domain.
 LICENSE = "CC0-1.0"

@@ -12,6 +12,9 @@ from tallgrass.errors import InvalidInput
 
 Box = tuple[float, float, float, float]
 
+#: Where data lie of which nothing tells it.
+WORLD: Box = (-180.0, -90.0, 180.0, 90.0)
+
 DIGITS = 6
 _SIDES = 4
 _LONGITUDE_MAX = 180.0

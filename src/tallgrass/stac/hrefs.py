@@ -33,6 +33,9 @@ def https_prefix(provider: str, bucket: str) -> str | None:
         return f"https://{host}/"
     if provider == "gcp":
         return f"https://storage.googleapis.com/{bucket}/"
+    if provider == "azure":
+        account, _, container = bucket.partition(".")
+        return f"https://{account}.blob.core.windows.net/{container}/" if container else None
     return None
 
 

@@ -35,7 +35,8 @@ class Description:
     end: datetime
     #: What the item gives as its one time.
     instant: datetime
-    box: Box
+    #: None where nothing tells it: the geometry is null then.
+    box: Box | None
     #: STAC properties of this unit, beside those of its dataset.
     properties: Mapping[str, object] = field(default_factory=dict)
 
@@ -51,6 +52,8 @@ class _Plan:
     links: tuple[dict[str, str], ...]
     #: Asset key, suffix and fields of each sidecar.
     sidecars: tuple[tuple[str, str, dict[str, object]], ...]
+    #: Suffix and media type, longest first.
+    media_types: tuple[tuple[str, str], ...]
     #: Names of a unit's own properties → extensions; few differ.
     extensions: dict[tuple[str, ...], list[str]]
 
@@ -60,7 +63,7 @@ def build_item(
 ) -> bytes:
     """Return the canonical bytes of the item of one object."""
     plan = _plan_of(dataset)
-    named = part(item_id)
+    named, box = part(item_id), description.box
     return canonical_bytes(
         {
             "type": "Feature",
@@ -68,8 +71,9 @@ def build_item(
             "stac_extensions": _extensions_of(plan, description.properties),
             "id": item_id,
             "collection": dataset.item.collection,
-            "geometry": geometry_of(description.box),
-            "bbox": description.box,
+            "geometry": None if box is None else geometry_of(box),
+            # STAC core forbids the box where there is no geometry.
+            **({} if box is None else {"bbox": box}),
             "properties": _properties(plan, source, description),
             "assets": _assets(plan, source),
             "links": [
@@ -122,6 +126,8 @@ def _assets(plan: _Plan, source: SourceObject) -> dict[str, object]:
     prefix = https_prefix(source.provider, source.bucket)
     key = None if prefix is None else prefix + quoted_key(source.key)
     asset = _located(plan.asset, source, source.uri, key)
+    if plan.media_types:
+        asset["type"] = _media_type(plan, source.key)
     if source.size is not None:
         asset["file:size"] = source.size
     checksum = multihash(source.etag)
@@ -132,6 +138,14 @@ def _assets(plan: _Plan, source: SourceObject) -> dict[str, object]:
         https = None if key is None else key + quoted_key(suffix)
         assets[name] = _located(fields, source, source.uri + suffix, https)
     return assets
+
+
+def _media_type(plan: _Plan, key: str) -> object:
+    """Return the media type of the longest suffix that the key ends with."""
+    for suffix, media_type in plan.media_types:
+        if key.endswith(suffix):
+            return media_type
+    return plan.asset["type"]
 
 
 def _located(
@@ -192,6 +206,9 @@ def _make_plan(dataset: Dataset) -> _Plan:
         sidecars=tuple(
             (name, suffix, {**sidecar_fields(suffix), **refs})
             for suffix, name in sorted(rules.sidecars.items())
+        ),
+        media_types=tuple(
+            sorted(rules.media_types.items(), key=lambda pair: (-len(pair[0]), pair))
         ),
         extensions={},
     )

@@ -15,9 +15,6 @@ from tallgrass.storage.unit_of_work import Transaction, write_all
 
 _Rows = list[tuple[object, ...]]
 
-#: Where events go unless routing says otherwise.
-DEFAULT_TARGET = "file"
-
 
 class StagedEffects(NamedTuple):
     """What one success writes."""
@@ -60,9 +57,7 @@ class CatalogWrites:
         write_all(tx, "insert_items", created, now=now)
         write_all(tx, "update_items", updated, now=now)
         tx.write("insert_provenance", documents, now=now)
-        tx.write(
-            "insert_events", events, now=now, pipeline_id=self._pipeline_id, target=DEFAULT_TARGET
-        )
+        tx.write("insert_events", events, now=now, pipeline_id=self._pipeline_id)
 
     def _event_row(self, claim: Claim, event: EventEffect) -> tuple[object, ...]:
         return (
@@ -72,6 +67,7 @@ class CatalogWrites:
             event.dataset_id,
             event.version,
             event.idempotency_key,
+            event.target,
             event.payload.decode(),
             event.care_label,
         )

@@ -1,5 +1,6 @@
 """The writes of one claim transaction: collected while units are decided, then run edge by edge."""
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -26,6 +27,8 @@ class ClaimWrites:
     worker: WorkerLease
     claim_id: str
     now: datetime
+    #: The records that were there before, as they were read.
+    known: Collection[Row] = ()
     inserts: _Rows = field(default_factory=list)
     resets: _Rows = field(default_factory=list)
     quarantines: _Rows = field(default_factory=list)
@@ -35,6 +38,8 @@ class ClaimWrites:
     claims: _Rows = field(default_factory=list)
     attempts: _Rows = field(default_factory=list)
     audit: list[AuditEntry] = field(default_factory=list)
+    #: Units that are quarantined at their limit.
+    held: list[tuple[IngestUnit, Known]] = field(default_factory=list)
 
     def insert(self, unit: IngestUnit, *, parked: bool) -> None:
         """Record a unit that nobody has seen before; a parked one is due at once."""
@@ -142,7 +147,7 @@ class ClaimWrites:
             )
         )
 
-    def hold_at_limit(self, known: Known) -> None:
+    def hold_at_limit(self, unit: IngestUnit, known: Known) -> None:
         """Quarantine a unit that has used all its attempts; a succeeded one just stays stale."""
         if known.status is Status.SUCCEEDED:
             if known.due_at is not None:
@@ -153,6 +158,7 @@ class ClaimWrites:
             (known.wal_id, known.version, known.status.value, "attempts_exhausted")
         )
         self._journal(known, "quarantine", Status.QUARANTINED, "attempts_exhausted")
+        self.held.append((unit, known))
         self.audit.append(
             AuditEntry(
                 actor=self.worker.worker_id,
@@ -162,6 +168,19 @@ class ClaimWrites:
                 detail={"attempts": known.attempts, "last_error_code": known.last_error_code},
             )
         )
+
+    def entered(self) -> Iterator[tuple[str, str]]:
+        """Yield dataset and status for each status that these writes make a unit enter."""
+        datasets = {row["wal_id"]: row["dataset"] for row in self.known}
+        for wal_id, dataset, *_ in self.inserts:
+            datasets[wal_id] = dataset
+            yield str(dataset), Status.PENDING.value
+        for wal_id, _, source, target, *_ in self.transitions:
+            if source != target:
+                yield datasets[wal_id], str(target)
+        for wal_id, _, source, target, *_ in self.claims:
+            if source != target:
+                yield datasets[wal_id], str(target)
 
     def write(self, tx: Transaction, code_version: str, config_version: str) -> None:
         """Run all statements; a row that moved meanwhile undoes the batch, to run it again."""

@@ -1,6 +1,6 @@
 """Closing a batch of claims: attempt rows first (the fence), then the records of the winners."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -17,9 +17,18 @@ from tallgrass.operators.effects import Effects
 from tallgrass.storage.audit_store import write_audit
 from tallgrass.storage.catalog_writes import CatalogWrites, StagedEffects
 from tallgrass.storage.journal import transition_row
+from tallgrass.storage.rows import issues_text
 from tallgrass.storage.unit_of_work import Transaction, write_all
 
 _Rows = list[tuple[object, ...]]
+
+#: What a verdict makes a unit enter, in order.
+_ENTERED = {
+    Verdict.SUCCEEDED: (Status.SUCCEEDED,),
+    Verdict.FAILED: (Status.FAILED,),
+    Verdict.RETRY: (Status.FAILED, Status.PENDING),
+    Verdict.QUARANTINED: (Status.FAILED, Status.QUARANTINED),
+}
 
 
 @dataclass(slots=True)
@@ -87,6 +96,14 @@ class Closing:
     def landed(self, tx: Transaction, result: CommitResult) -> bool:
         """Tell whether the transaction with this commit id is in the database."""
         return not result.closed or bool(self._won(tx))
+
+    def entered(self, result: CommitResult) -> Iterator[tuple[str, str]]:
+        """Yield dataset and status for each status that a unit entered; a re-run enters none."""
+        for close in self._closes:
+            claim = close.claim
+            if claim.wal_id in result.closed and claim.claimed_from is not Status.SUCCEEDED:
+                for status in _ENTERED[close.verdict]:
+                    yield claim.unit.dataset, status.value
 
     def _staged(self, closes: Sequence[_Close]) -> list[StagedEffects]:
         """Return what the successes of the batch write beside the ledger."""
@@ -189,6 +206,7 @@ def _attempt_row(close: _Close) -> tuple[object, ...]:
         outcome.provenance_sha256,
         outcome.prov_activity_id,
         outcome.openlineage_run_id,
+        issues_text(outcome.issues),
     )
 
 

@@ -25,7 +25,7 @@ from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Database, Row, Transaction
 
 FORMAT = "tallgrass-wal-export"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 PAGE_SIZE = 500
 
 _TRANSITION_FIELDS = (
@@ -37,7 +37,10 @@ _RECORD_FIELDS = tuple(model.name for model in field_models(WalRecord))
 _ATTEMPT_FIELDS = tuple(model.name for model in field_models(WalAttempt))
 
 #: Columns that hold canonical JSON as text.
-_JSON_FIELDS = frozenset({"extensions", "next_object"})
+_JSON_FIELDS = frozenset({"extensions", "issues", "next_object"})
+
+#: What files of version 1 lack: null there.
+_SINCE_VERSION_2 = {"attempt": frozenset({"issues"})}
 
 #: Kind of line → its fields, in the order of the import statement.
 _LINES = {
@@ -91,14 +94,11 @@ def _body_lines(database: Database) -> Iterator[bytes]:
 def read_export(file: BinaryIO) -> str:
     """Check a whole export; return its SHA-256. A cut, changed or foreign file is refused."""
     digest = hashlib.sha256()
-    number = 0
+    number = version = 0
     for number, line in enumerate(file, start=1):
         value = _parsed(line, number)
         if number == 1:
-            if value.get("format") != FORMAT or value.get("version") != FORMAT_VERSION:
-                raise InvalidInput(
-                    f"line 1: not a {FORMAT} of version {FORMAT_VERSION}", code="import_invalid"
-                )
+            version = _require_readable(value)
         elif "end" in value:
             end = {"lines": number - 1, "sha256": digest.hexdigest()}
             if value["end"] != end or file.read(1):
@@ -108,7 +108,7 @@ def read_export(file: BinaryIO) -> str:
                 )
             return end["sha256"]  # type: ignore[return-value]
         else:
-            _require_known_line(value, number)
+            _require_known_line(value, number, version)
         digest.update(line)
     raise InvalidInput(
         f"the file ends after line {number} without its trailer: it was cut", code="import_invalid"
@@ -214,10 +214,22 @@ def _require_same(row: dict[str, object], existing: Row | None) -> None:
         )
 
 
-def _require_known_line(value: dict[str, object], number: int) -> None:
+def _require_readable(header: dict[str, object]) -> int:
+    """Return the version of a file that this release reads."""
+    version = header.get("version")
+    if header.get("format") != FORMAT or version not in range(1, FORMAT_VERSION + 1):
+        raise InvalidInput(
+            f"line 1: not a {FORMAT} of version 1 to {FORMAT_VERSION}", code="import_invalid"
+        )
+    return version  # type: ignore[return-value]  # only integers equal those of a range
+
+
+def _require_known_line(value: dict[str, object], number: int, version: int) -> None:
     kind, row = next(iter(value.items()), ("", None))
-    fields = _LINES.get(kind)
-    if len(value) != 1 or fields is None or not isinstance(row, dict) or set(row) != set(fields):
+    fields = set(_LINES.get(kind, ()))
+    if version < FORMAT_VERSION:
+        fields -= _SINCE_VERSION_2.get(kind, frozenset())
+    if len(value) != 1 or not fields or not isinstance(row, dict) or set(row) != fields:
         raise InvalidInput(
             f"line {number}: not a record, attempt, transition or annotation of this version",
             code="import_invalid",
@@ -249,9 +261,10 @@ def _plain_row(row: Row, names: tuple[str, ...]) -> dict[str, object]:
 
 def _columns(row: dict[str, object], kind: str) -> list[object]:
     """Return the columns of an imported row, in the order of its statement."""
+    values = ((name, row.get(name)) for name in _LINES[kind])
     return [
-        canonical_text(row[name]) if name in _JSON_FIELDS and row[name] is not None else row[name]
-        for name in _LINES[kind]
+        canonical_text(value) if name in _JSON_FIELDS and value is not None else value
+        for name, value in values
     ]
 
 

@@ -21,6 +21,8 @@ from tallgrass.storage.journal import transition_row
 from tallgrass.storage.rows import known_from
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Transaction, write_all
+from tallgrass.telemetry import names
+from tallgrass.telemetry.recorder import NOBODY, Recorder, count_each
 
 #: A unit and the version at which somebody decided about it.
 Selected = tuple[str, int]
@@ -39,9 +41,12 @@ class Moved:
 class Interventions:
     """The verbs that move records on somebody's word."""
 
-    def __init__(self, runner: TransactionRunner, rules: LedgerRules) -> None:
+    def __init__(
+        self, runner: TransactionRunner, rules: LedgerRules, *, recorder: Recorder = NOBODY
+    ) -> None:
         self._runner = runner
         self._rules = rules
+        self._recorder = recorder
 
     def put_back(
         self,
@@ -141,7 +146,7 @@ class Interventions:
     ) -> Moved:
         versions = dict(selection)
 
-        def work(tx: Transaction) -> Moved:
+        def work(tx: Transaction) -> tuple[list[Known], Moved]:
             wal_ids = sorted(versions)
             tx.lock("lock_units", wal_ids)
             found = {row["wal_id"]: known_from(row) for row in tx.select("units", rows=wal_ids)}
@@ -165,9 +170,12 @@ class Interventions:
             entries = [_done_entry(known, kind, actor, reason) for known in allowed]
             entries += [_refusal_entry(i, e, kind, actor) for i, e in sorted(refused.items())]
             write_audit(tx, now, entries)
-            return Moved(done=tuple(known.wal_id for known in allowed), refused=refused)
+            return allowed, Moved(done=tuple(k.wal_id for k in allowed), refused=refused)
 
-        return self._runner.run(work)
+        entered, moved = self._runner.run(work)
+        labels = ((known.dataset, target.value) for known in entered)
+        count_each(self._recorder, names.WAL_RECORDS, labels)
+        return moved
 
 
 def _sort_out(

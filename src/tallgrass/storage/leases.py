@@ -14,6 +14,8 @@ from tallgrass.storage.audit_store import write_audit
 from tallgrass.storage.journal import transition_row
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Row, Transaction, write_all
+from tallgrass.telemetry import names
+from tallgrass.telemetry.recorder import NOBODY, Recorder, count_each
 
 #: Attempts freed in one transaction; a larger backlog takes several.
 RECOVERY_BATCH = 2000
@@ -45,9 +47,12 @@ class _Release:
 class Leases:
     """Registers, renews, stops and fences workers."""
 
-    def __init__(self, runner: TransactionRunner, *, ids: Callable[[], UUID]) -> None:
+    def __init__(
+        self, runner: TransactionRunner, *, ids: Callable[[], UUID], recorder: Recorder = NOBODY
+    ) -> None:
         self._runner = runner
         self._ids = ids
+        self._recorder = recorder
 
     def register(self, worker_id: str, *, ingest_run_id: str, lease_s: float) -> WorkerLease:
         """Give a process its own lease, whatever its logical name."""
@@ -87,7 +92,7 @@ class Leases:
     def stop(self, worker: WorkerLease) -> tuple[str, ...]:
         """End a worker in good order: units that it still holds go back as due at once."""
 
-        def work(tx: Transaction) -> tuple[str, ...]:
+        def work(tx: Transaction) -> Sequence[Row]:
             now = tx.now()
             if not tx.execute("stop_worker", now=now, incarnation=worker.incarnation):
                 raise WorkerFenced(
@@ -95,19 +100,19 @@ class Leases:
                 )
             return self._hand_back(tx, now, worker, "the worker was asked to stop")
 
-        return self._runner.run(work)
+        return self._released(self._runner.run(work))
 
     def hand_back(self, worker: WorkerLease) -> tuple[str, ...]:
         """Give back what a worker still holds after a batch that it could not finish."""
 
-        def work(tx: Transaction) -> tuple[str, ...]:
+        def work(tx: Transaction) -> Sequence[Row]:
             return self._hand_back(tx, tx.now(), worker, "the store failed before the batch ended")
 
-        return self._runner.run(work)
+        return self._released(self._runner.run(work))
 
     def _hand_back(
         self, tx: Transaction, now: datetime, worker: WorkerLease, message: str
-    ) -> tuple[str, ...]:
+    ) -> Sequence[Row]:
         release = _Release(
             error_code="handed_back",
             message=message,
@@ -132,27 +137,33 @@ class Leases:
             rolled_back=True,
         )
 
-        def work(tx: Transaction) -> tuple[int, tuple[str, ...]]:
+        def work(tx: Transaction) -> tuple[int, Sequence[Row]]:
             now = tx.now()
             fenced = tx.execute("fence_expired", now=now)
             abandoned = tx.select("abandoned_attempts", size=RECOVERY_BATCH)
-            units = self._release(tx, now, [row["wal_id"] for row in abandoned], release)
-            if units:
-                write_audit(tx, now, [_recovery_entry(fenced, units)])
-            return fenced, units
+            rows = self._release(tx, now, [row["wal_id"] for row in abandoned], release)
+            if rows:
+                write_audit(tx, now, [_recovery_entry(fenced, rows)])
+            return fenced, rows
 
         workers = 0
         units: tuple[str, ...] = ()
         while True:
-            fenced, freed = self._runner.run(work)
+            fenced, rows = self._runner.run(work)
+            freed = self._released(rows)
+            if fenced or freed:
+                self._recorder.event(names.UNITS_RECOVERED, workers=fenced, count=len(freed))
             workers, units = workers + fenced, units + freed
             if len(freed) < RECOVERY_BATCH:
                 return Recovered(workers=workers, units=units)
 
     def _release(
         self, tx: Transaction, now: datetime, wal_ids: list[str], release: _Release
-    ) -> tuple[str, ...]:
-        """Close open attempts and make their units due: in_progress → failed → pending."""
+    ) -> Sequence[Row]:
+        """Close open attempts and make their units due: in_progress → failed → pending.
+
+        Return the attempts with their records as they were before.
+        """
         if not wal_ids:
             return ()
         tx.lock("lock_units", wal_ids)
@@ -208,6 +219,20 @@ class Leases:
             if row["status"] == "succeeded"
         ]
         write_all(tx, "fail_reruns", reruns, now=now)
+        return rows
+
+    def _released(self, rows: Sequence[Row]) -> tuple[str, ...]:
+        """Count the statuses that released units entered; return their ids."""
+        count_each(
+            self._recorder,
+            names.WAL_RECORDS,
+            (
+                (row["dataset"], status.value)
+                for row in rows
+                if row["status"] == Status.IN_PROGRESS.value
+                for status in (Status.FAILED, Status.PENDING)
+            ),
+        )
         return tuple(row["wal_id"] for row in rows)
 
     def _close_attempts(
@@ -230,11 +255,11 @@ class Leases:
             write_all(tx, "roll_back_attempts", numbers)
 
 
-def _recovery_entry(fenced: int, units: tuple[str, ...]) -> AuditEntry:
+def _recovery_entry(fenced: int, rows: Sequence[Row]) -> AuditEntry:
     return AuditEntry(
         actor=RECOVERER,
         action="recover_units",
-        subject=f"{len(units)} units",
+        subject=f"{len(rows)} units",
         reason="lease_expired",
-        detail={"workers_fenced": fenced, "first": units[0], "last": units[-1]},
+        detail={"workers_fenced": fenced, "first": rows[0]["wal_id"], "last": rows[-1]["wal_id"]},
     )

@@ -26,6 +26,7 @@ from tallgrass.ledger.receipt import (
 )
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.unit import IngestUnit
+from tallgrass.ledger.vocabulary import Status
 from tallgrass.operators.effects import Effects
 from tallgrass.storage.catalog_writes import CatalogWrites
 from tallgrass.storage.claim_writes import ClaimWrites
@@ -34,6 +35,9 @@ from tallgrass.storage.leases import Leases
 from tallgrass.storage.rows import due_unit_from, known_from, known_object
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Row, Transaction
+from tallgrass.telemetry import names
+from tallgrass.telemetry.recorder import NOBODY, Recorder, count_each
+from tallgrass.telemetry.unit_events import report_unit
 
 NO_EFFECTS: Mapping[str, Effects] = {}
 
@@ -44,7 +48,7 @@ _LOOK_AGAIN = Decision(action=Action.WAIT, wait_s=1.0)
 class Ledger:
     """The write-ahead ledger in a database."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything is injected
         self,
         runner: TransactionRunner,
         leases: Leases,
@@ -55,6 +59,7 @@ class Ledger:
         random: Callable[[], float],
         code_version: str,
         config_version: str,
+        recorder: Recorder = NOBODY,
     ) -> None:
         self._runner = runner
         self._leases = leases
@@ -64,6 +69,7 @@ class Ledger:
         self._random = random
         self._code_version = code_version
         self._config_version = config_version
+        self._recorder = recorder
 
     def record_and_claim(
         self, worker: WorkerLease, units: Sequence[IngestUnit]
@@ -127,18 +133,21 @@ class Ledger:
             await_ended(tx, worker)
             return closing.landed(tx, result)
 
-        return self._runner.run(work, landed)
+        result = self._runner.run(work, landed)
+        count_each(self._recorder, names.WAL_RECORDS, closing.entered(result))
+        return result
 
     def _receive(self, worker: WorkerLease, units: Sequence[IngestUnit]) -> list[Receipt]:
         """Handle each object once, with its newest announcement."""
         newest = newest_by_object(units)
         claim_id = str(self._ids())
-        by_object = self._runner.run(
+        by_object, writes = self._runner.run(
             lambda tx: self._record_and_claim(tx, worker, newest, claim_id),
-            lambda tx, receipts: _claim_landed(
-                tx, worker, claim_id, [r.claim for r in receipts.values() if r.claim]
+            lambda tx, done: _claim_landed(
+                tx, worker, claim_id, [r.claim for r in done[0].values() if r.claim]
             ),
         )
+        self._report(writes)
         return [_receipt_of(unit, newest, by_object) for unit in units]
 
     def _record_and_claim(
@@ -147,7 +156,7 @@ class Ledger:
         worker: WorkerLease,
         newest: dict[str, IngestUnit],
         claim_id: str,
-    ) -> dict[str, Receipt]:
+    ) -> tuple[dict[str, Receipt], ClaimWrites]:
         require_unfenced(tx, worker)
         off = SwitchedOff(
             row["dataset"] for row in tx.select("switched_off", scope=SwitchScope.INGEST.value)
@@ -156,7 +165,7 @@ class Ledger:
         tx.lock("lock_objects", objects)
         known = {row["object_uri"]: row for row in tx.select("known_objects", rows=objects)}
         now = tx.now()
-        writes = ClaimWrites(worker, claim_id, now)
+        writes = ClaimWrites(worker, claim_id, now, known.values())
         receipts: dict[str, Receipt] = {}
         # In id order: rows are locked and inserted the same way round by every worker.
         for unit in sorted(newest.values(), key=lambda unit: unit.wal_id):
@@ -172,7 +181,7 @@ class Ledger:
                 claim=None if parked else writes.claim_new(unit),
             )
         writes.write(tx, self._code_version, self._config_version)
-        return receipts
+        return receipts, writes
 
     def _receive_known(
         self, unit: IngestUnit, row: Row, now: datetime, off: SwitchedOff, writes: ClaimWrites
@@ -192,7 +201,7 @@ class Ledger:
             case Action.PARK:
                 writes.park(unit, known, decision, row)
             case Action.QUARANTINE:
-                writes.hold_at_limit(known)
+                writes.hold_at_limit(unit, known)
             case Action.RECORD_NEWER:
                 writes.record_newer(unit, known, row)
             case Action.HELD:
@@ -201,25 +210,28 @@ class Ledger:
 
     def _claim_due_once(self, worker: WorkerLease, limit: int) -> tuple[list[Claim], int]:
         claim_id = str(self._ids())
-        return self._runner.run(
+        claims, writes = self._runner.run(
             lambda tx: self._claim_due(tx, worker, limit, claim_id),
-            lambda tx, found: _claim_landed(tx, worker, claim_id, found[0]),
+            lambda tx, done: _claim_landed(tx, worker, claim_id, done[0]),
         )
+        self._report(writes)
+        return claims, len(writes.known) - len(claims)
 
     def _claim_due(
         self, tx: Transaction, worker: WorkerLease, limit: int, claim_id: str
-    ) -> tuple[list[Claim], int]:
-        """Return the claims, and how many units were held at their limit instead."""
+    ) -> tuple[list[Claim], ClaimWrites]:
+        """Return the claims, and all that was written: some units are held at their limit."""
         require_unfenced(tx, worker)
         off = SwitchedOff(
             row["dataset"] for row in tx.select("switched_off", scope=SwitchScope.INGEST.value)
         )
-        if off.everything:
-            return [], 0
         now = tx.now()
+        writes = ClaimWrites(worker, claim_id, now)
+        if off.everything:
+            return [], writes
         first = tx.select("due_company", now=now, rows=off.datasets)
         if not first:
-            return [], 0
+            return [], writes
         company = first[0]["company"]
         found = tx.select(
             "due_ids",
@@ -228,17 +240,32 @@ class Ledger:
             size=company_limit(company, limit),
             rows=off.datasets,
         )
-        writes = ClaimWrites(worker, claim_id, now)
+        writes.known = tx.select("due_units", rows=[row["wal_id"] for row in found])
         claims = []
-        for row in tx.select("due_units", rows=[row["wal_id"] for row in found]):
+        for row in writes.known:
             known = known_from(row)
             decision = decide_due(known, self._rules)
             if decision.action is Action.CLAIM:
                 claims.append(writes.claim_known(due_unit_from(row), known, decision, row))
             else:
-                writes.hold_at_limit(known)
+                writes.hold_at_limit(due_unit_from(row), known)
         writes.write(tx, self._code_version, self._config_version)
-        return claims, len(found) - len(claims)
+        return claims, writes
+
+    def _report(self, writes: ClaimWrites) -> None:
+        """Tell what a claim transaction did, once it is committed."""
+        count_each(self._recorder, names.WAL_RECORDS, writes.entered())
+        for unit, known in writes.held:
+            report_unit(
+                self._recorder,
+                names.UNIT_QUARANTINED,
+                wal_id=known.wal_id,
+                dataset=known.dataset,
+                object_uri=unit.object_uri,
+                status=Status.QUARANTINED.value,
+                error_code=known.last_error_code or "attempts_exhausted",
+                message=f"held after {known.attempts} attempts",
+            )
 
 
 def newest_by_object(units: Sequence[IngestUnit]) -> dict[str, IngestUnit]:

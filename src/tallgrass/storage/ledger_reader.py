@@ -10,7 +10,7 @@ from tallgrass.errors import InvalidInput, UnknownRecord
 from tallgrass.ledger.identity import first_wal_id_of
 from tallgrass.ledger.record import WalAttempt, WalRecord
 from tallgrass.ledger.vocabulary import Status
-from tallgrass.storage.rows import attempt_from, instant, instant_or_none, record_from
+from tallgrass.storage.rows import attempt_from, instant, instant_or_none, issues_from, record_from
 from tallgrass.storage.unit_of_work import Database, Row, Transaction
 
 _FIRST_ID = "00000000-0000-0000-0000-000000000000"
@@ -52,6 +52,8 @@ class HistoryEvent:
     reason: str | None
     replay_run_id: str | None
     approval_ref: str | None
+    #: What the operators of the attempt that ended here found, of a success too.
+    issues: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,7 @@ class LedgerReader:
                     reason=row["reason"],
                     replay_run_id=row["replay_run_id"],
                     approval_ref=row["approval_ref"],
+                    issues=issues_from(row["issues"]),
                 )
                 for row in tx.select("history", wal_id=wal_id)
             ]

@@ -16,7 +16,7 @@ _HEADER = re.compile(r"^-- name: (\w+)\(([^;)]*)(?:;([^)]*))?\)$", re.MULTILINE)
 _COLUMN_TYPES = {
     "integer": "version attempt_no budget_from claimed_version closed_version applied_attempt "
     "lease_expiries from_version to_version attempts",
-    "bigint": "object_size position entry_id body_bytes",
+    "bigint": "object_size position entry_id body_bytes poison_id",
     "uuid": "wal_id worker_incarnation claim_id commit_id outbox_id",
     "double precision": "west south east north",
     "timestamptz": "event_time time_range_start time_range_end due_at retry_after last_attempt_at "

@@ -1,6 +1,6 @@
 """Rows of the database as the ledger's types, and back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -56,10 +56,21 @@ def attempt_from(row: Row) -> WalAttempt:
     values["event_time"] = instant(values["event_time"])
     values["claimed_at"] = instant(values["claimed_at"])
     values["closed_at"] = instant_or_none(values["closed_at"])
+    values["issues"] = issues_from(values["issues"])
     values["status"] = AttemptStatus(values["status"])
     values["intent"] = Intent(values["intent"])
     values["claimed_from"] = Status(values["claimed_from"])
     return WalAttempt(**_with_operator_statuses(values))
+
+
+def issues_text(issues: Sequence[str]) -> str | None:
+    """Write an attempt's issues; null where there are none."""
+    return canonical_text(list(issues)) if issues else None
+
+
+def issues_from(text: str | None) -> tuple[str, ...] | None:
+    """Read what `issues_text` wrote."""
+    return None if text is None else tuple(orjson.loads(text))
 
 
 def known_from(row: Row) -> Known:

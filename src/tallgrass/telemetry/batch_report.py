@@ -1,167 +1,210 @@
-"""What a finished batch reports: called once, after the commit that it describes."""
+"""What a batch reports: each phase once, after the commit that it describes.
+
+A batch that breaks off has reported what was committed before, and nothing else.
+"""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from tallgrass.canonical_json import sha256_hex
+from tallgrass.evidence.reading import Evidence
 from tallgrass.ledger.outcome import Verdict
-from tallgrass.ledger.receipt import Action
-from tallgrass.ledger.vocabulary import Status
+from tallgrass.ledger.redaction import redact
+from tallgrass.operators import integrity_check, metadata_extract
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import Recorder, count_each, observe_each
+from tallgrass.telemetry.unit_events import report_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
+    from collections.abc import Iterator, Sequence
 
-    from tallgrass.ledger.claim import Claim
+    from tallgrass.clock import Clock
+    from tallgrass.ledger.claim import Claim, CommitResult
     from tallgrass.operators.effects import ChainResult
     from tallgrass.worker import Batch
 
-#: What a verdict makes a unit enter, in order.
-_ENTERED = {
-    Verdict.SUCCEEDED: ("succeeded",),
-    Verdict.FAILED: ("failed",),
-    Verdict.RETRY: ("failed", "pending"),
-    Verdict.QUARANTINED: ("failed", "quarantined"),
+    Results = Sequence[tuple[Claim, ChainResult]]
+
+#: Name, begin and end of a span.
+Timed = tuple[str, datetime, datetime]
+
+#: What counts the issues of an operator.
+_ISSUES = {
+    integrity_check.NAME: names.INTEGRITY_FAILURES,
+    metadata_extract.NAME: names.METADATA_FAILURES,
 }
+#: What counts the results of an operator, and the field that holds them.
+_STATUSES = (
+    (names.INTEGRITY_CHECKS, "integrity_status"),
+    (names.METADATA_EXTRACTS, "metadata_status"),
+    (names.STAC_WRITES, "stac_status"),
+    (names.PROVENANCE_EMITS, "provenance_status"),
+)
 
 
-def report_batch(recorder: Recorder, batch: Batch, now: datetime, queue: str | None) -> None:
-    """Report a batch; where nobody listens nothing is gathered."""
+@contextmanager
+def timed(recorder: Recorder, clock: Clock, name: str, spans: list[Timed]) -> Iterator[None]:
+    """Note the time of a phase that comes to its end, where somebody listens."""
+    if not recorder.enabled:
+        yield
+        return
+    began = clock()
+    yield
+    spans.append((name, began, clock()))
+
+
+def report_received(recorder: Recorder, batch: Batch, queue: str) -> None:
+    """Report what the queue gave."""
+    if recorder.enabled and batch.messages:
+        recorder.count(names.MESSAGES_RECEIVED, len(batch.messages), queue=queue)
+
+
+def report_parsed(recorder: Recorder, batch: Batch, queue: str) -> None:
+    """Report what the messages turned out to be; poison is stored by now."""
     if not recorder.enabled:
         return
-    source = "due" if queue is None else "queue"
-    if queue is not None:
-        _report_messages(recorder, batch, queue)
-    won = [pair for pair in batch.results if pair[0].wal_id in batch.closed]
-    count_each(recorder, names.WAL_RECORDS, _entries(batch))
-    observe_each(
-        recorder,
-        names.WAL_ATTEMPTS,
-        (((claim.unit.dataset,), float(claim.attempt_no)) for claim in batch.claims),
-    )
-    lost = [claim for claim in batch.claims if claim.wal_id not in batch.closed]
-    count_each(recorder, names.CLAIMS_LOST, ((claim.unit.dataset,) for claim in lost))
-    _report_operators(recorder, won)
-    _report_outcomes(recorder, batch, won, now)
-    recorder.observe(names.BATCH_UNITS, [float(len(batch.claims))], source=source)
-    seconds = (now - batch.started_at).total_seconds()
-    recorder.observe(names.BATCH_SECONDS, [seconds], source=source)
-    recorder.span(
-        names.INGEST,
-        batch.started_at,
-        now,
-        {
-            "nodd.queue": queue,
-            "nodd.run_mode": "hot-path",
-            "nodd.messages": len(batch.messages),
-            "nodd.units": len(batch.claims),
-        },
-    )
-
-
-def _report_messages(recorder: Recorder, batch: Batch, queue: str) -> None:
-    recorder.count(names.MESSAGES_RECEIVED, len(batch.messages), queue=queue)
-    recorder.count(names.MESSAGES_DELETED, batch.deleted, queue=queue)
-    recorder.count(names.MESSAGES_KEPT, batch.kept, queue=queue)
-    stale = len(batch.messages) - batch.deleted - batch.kept
-    if stale:
-        recorder.count(names.MESSAGES_STALE, stale, queue=queue)
-        recorder.event(names.RECEIPTS_STALE, queue=queue, count=stale)
-    count_each(
-        recorder,
-        names.MESSAGES_PARSED,
-        ((unit.dataset, "ok") for parsed in batch.parsed for unit in parsed.units),
-    )
-    count_each(
-        recorder,
-        names.RECORDS_IGNORED,
-        ((ignored.reason,) for parsed in batch.parsed for ignored in parsed.ignored),
-    )
-    for message, parsed in zip(batch.messages, batch.parsed, strict=True):
-        if parsed.poison is not None:
-            recorder.count(names.PARSE_FAILURES, 1, reason=parsed.poison.code)
+    parsed = batch.parsed
+    units = ((unit.dataset, "ok") for each in parsed for unit in each.units)
+    count_each(recorder, names.MESSAGES_PARSED, units)
+    ignored = ((record.reason,) for each in parsed for record in each.ignored)
+    count_each(recorder, names.RECORDS_IGNORED, ignored)
+    deferred = ((each.deferred.code,) for each in parsed if each.deferred is not None)
+    count_each(recorder, names.MESSAGES_DEFERRED, deferred)
+    poison = ((each.poison.code,) for each in parsed if each.poison is not None)
+    count_each(recorder, names.PARSE_FAILURES, poison)
+    for message, each in zip(batch.messages, parsed, strict=True):
+        if each.poison is not None:
             recorder.event(
                 names.MESSAGE_POISONED,
                 queue=queue,
                 message_id=message.message_id,
-                error_code=parsed.poison.code,
-                message=parsed.poison.message,
+                error_code=each.poison.code,
+                message=redact(each.poison.message),
             )
-    count_each(
-        recorder,
-        names.RECEIPTS,
-        (
-            (receipt.unit.dataset, receipt.decision.action.value)
-            for receipt in chain.from_iterable(batch.receipts)
-        ),
-    )
 
 
-def _entries(batch: Batch) -> Iterator[tuple[str, str]]:
-    """Yield (dataset, status) for every status that a unit entered in this batch."""
-    for receipt in chain.from_iterable(batch.receipts):
-        if receipt.claim is None and receipt.decision.action is Action.QUARANTINE:
-            yield receipt.unit.dataset, "quarantined"
-    for claim in batch.claims:
-        if claim.attempt_no == 1:
-            yield claim.unit.dataset, "pending"
-        if claim.claimed_from is Status.PENDING:
-            yield claim.unit.dataset, "in_progress"
-            closed = batch.closed.get(claim.wal_id)
-            for status in () if closed is None else _ENTERED[closed.verdict]:
-                yield claim.unit.dataset, status
+def report_claims(recorder: Recorder, batch: Batch) -> None:
+    """Report what the ledger decided of announced units, and the attempts that it opened."""
+    if not recorder.enabled:
+        return
+    receipts = chain.from_iterable(batch.receipts)
+    decided = ((receipt.unit.dataset, receipt.decision.action.value) for receipt in receipts)
+    count_each(recorder, names.RECEIPTS, decided)
+    numbers = (((claim.unit.dataset,), float(claim.attempt_no)) for claim in batch.claims)
+    observe_each(recorder, names.WAL_ATTEMPTS, numbers)
 
 
-def _report_operators(recorder: Recorder, won: list[tuple[Claim, ChainResult]]) -> None:
-    for name, field in (
-        (names.INTEGRITY_CHECKS, "integrity_status"),
-        (names.METADATA_EXTRACTS, "metadata_status"),
-        (names.STAC_WRITES, "stac_status"),
-        (names.PROVENANCE_EMITS, "provenance_status"),
-    ):
-        count_each(
-            recorder,
-            name,
-            (
-                (claim.unit.dataset, status.replace("-", "_"))
-                for claim, result in won
-                if (status := getattr(result.outcome, field).value) != "unknown"
-            ),
+def report_commit(
+    recorder: Recorder,
+    batch: Batch,
+    results: Results,
+    done: CommitResult,
+    worker_id: str,
+    now: datetime,
+) -> None:
+    """Report the outcomes of one commit: those of the batch, or of a part of it."""
+    if not recorder.enabled:
+        return
+    won = [pair for pair in results if pair[0].wal_id in done.closed]
+    _report_operators(recorder, won)
+    _report_successes(recorder, batch, won, now)
+    _report_failures(recorder, won, done)
+    if done.lost:
+        lost = ((c.unit.dataset,) for c, _ in results if c.wal_id not in done.closed)
+        count_each(recorder, names.CLAIMS_LOST, lost)
+        recorder.event(names.CLAIMS_WERE_LOST, worker_id=worker_id, count=len(done.lost))
+
+
+def report_split(recorder: Recorder, batch: Batch, message: str) -> None:
+    """Report that a batch had to be committed in parts; it is said once, with the first refusal."""
+    if batch.refusal is not None:
+        recorder.event(
+            names.BATCH_SPLIT,
+            error_code=batch.refusal.code,
+            count=len(batch.results),
+            message=redact(message),
         )
 
 
-def _report_outcomes(
-    recorder: Recorder, batch: Batch, won: list[tuple[Claim, ChainResult]], now: datetime
-) -> None:
+def report_acknowledged(recorder: Recorder, batch: Batch, queue: str) -> None:
+    """Report what became of the messages."""
+    if not recorder.enabled:
+        return
+    recorder.count(names.MESSAGES_DELETED, batch.deleted, queue=queue)
+    recorder.count(names.MESSAGES_KEPT, batch.kept, queue=queue)
+    stale = len(batch.messages) - batch.deleted - batch.kept
+    if stale and batch.unacknowledged is None:
+        recorder.count(names.MESSAGES_STALE, stale, queue=queue)
+        recorder.event(names.RECEIPTS_STALE, queue=queue, count=stale)
+
+
+def report_batch(recorder: Recorder, batch: Batch, now: datetime, queue: str | None) -> None:
+    """Report a batch that has come to its end: its size, its time, its trace."""
+    if not recorder.enabled:
+        return
+    source = "due" if queue is None else "queue"
+    units, messages = len(batch.claims), len(batch.messages)
+    recorder.observe(names.BATCH_UNITS, [float(units)], source=source)
+    seconds = (now - batch.started_at).total_seconds()
+    recorder.observe(names.BATCH_SECONDS, [seconds], source=source)
+    counts = {"nodd.messages": messages, "nodd.units": units}
+    began = batch.spans[0][1] if batch.spans else batch.started_at
+    root = {"nodd.queue": queue, "nodd.run_mode": "hot-path", **counts}
+    recorder.span(names.INGEST, began, now, root)
+    for name, begin, end in batch.spans:
+        of = names.SPANS[name].attributes
+        recorder.span(name, begin, end, {attribute: counts[attribute] for attribute in of})
+
+
+def _report_operators(recorder: Recorder, won: Results) -> None:
+    for name, field in _STATUSES:
+        statuses = ((c.unit.dataset, getattr(r.outcome, field).value) for c, r in won)
+        labels = ((dataset, word.replace("-", "_")) for dataset, word in statuses)
+        count_each(recorder, name, (pair for pair in labels if pair[1] != "unknown"))
+    found = [
+        (claim.unit.dataset, *issue.split(":", 1))
+        for claim, result in won
+        for issue in result.outcome.issues
+    ]
+    for operator, name in _ISSUES.items():
+        labels = ((dataset, code) for dataset, by, code in found if by == operator)
+        count_each(recorder, name, labels)
+
+
+def _report_successes(recorder: Recorder, batch: Batch, won: Results, now: datetime) -> None:
     done = [claim for claim, result in won if result.outcome.error_code is None]
     observe_each(
         recorder,
         names.INGEST_LATENCY,
-        (
-            ((claim.unit.dataset,), (now - claim.unit.event.event_time).total_seconds())
-            for claim in done
-        ),
+        (((c.unit.dataset,), (now - c.unit.event.event_time).total_seconds()) for c in done),
     )
+    sizes = {
+        claim.wal_id: reading.size or 0
+        for claim, reading in zip(batch.claims, batch.readings, strict=True)
+        if isinstance(reading, Evidence)
+    }
     for dataset in sorted({claim.unit.dataset for claim in done}):
-        size = sum(c.unit.object_ref.size or 0 for c in done if c.unit.dataset == dataset)
+        size = sum(sizes[claim.wal_id] for claim in done if claim.unit.dataset == dataset)
         recorder.count(names.BYTES_INGESTED, size, dataset=dataset)
-    for claim, result in won:
-        code = result.outcome.error_code
-        if code is None:
-            continue
-        recorder.count(names.VALIDATION_ERRORS, 1, dataset=claim.unit.dataset, error_type=code)
-        verdict = batch.closed[claim.wal_id].verdict
+
+
+def _report_failures(recorder: Recorder, won: Results, done: CommitResult) -> None:
+    failed = [(c, r.outcome, code) for c, r in won if (code := r.outcome.error_code) is not None]
+    errors = ((claim.unit.dataset, code) for claim, _, code in failed)
+    count_each(recorder, names.VALIDATION_ERRORS, errors)
+    for claim, outcome, code in failed:
+        verdict = done.closed[claim.wal_id].verdict
         held = verdict is Verdict.QUARANTINED
-        recorder.event(
+        report_unit(
+            recorder,
             names.UNIT_QUARANTINED if held else names.UNIT_FAILED,
             wal_id=claim.wal_id,
             dataset=claim.unit.dataset,
-            object_uri_hash=sha256_hex(claim.unit.object_uri.encode())[:16],
+            object_uri=claim.unit.object_uri,
             status=verdict.value,
             error_code=code,
-            message=result.outcome.error_message,
+            message=outcome.error_message,
         )

@@ -79,6 +79,7 @@ def _table(entries: Iterable[_Entry]) -> dict[str, _Entry]:
 MESSAGES_RECEIVED: Final = "nodd_sns.messages_received_total"
 MESSAGES_DELETED: Final = "nodd_sns.messages_deleted_total"
 MESSAGES_KEPT: Final = "nodd_sns.messages_kept_total"
+MESSAGES_DEFERRED: Final = "nodd_sns.messages_deferred_total"
 MESSAGES_STALE: Final = "nodd_sns.messages_stale_total"
 MESSAGES_PARSED: Final = "nodd_sns.messages_parsed_total"
 PARSE_FAILURES: Final = "nodd_sns.parse_failures_total"
@@ -132,6 +133,11 @@ METRICS: Final = _table(
         _counter(MESSAGES_DELETED, ("queue",), "messages that left the queue as done"),
         _counter(MESSAGES_KEPT, ("queue",), "deliveries left in the queue, to be seen again"),
         _counter(
+            MESSAGES_DEFERRED,
+            ("reason",),
+            "deliveries that could not be judged yet and stay in the queue, by the code of why",
+        ),
+        _counter(
             MESSAGES_STALE,
             ("queue",),
             "deliveries whose receipt had expired when they were acknowledged",
@@ -166,13 +172,21 @@ METRICS: Final = _table(
         _counter(
             VALIDATION_ERRORS,
             ("dataset", "error_type"),
-            "attempts that failed, by their error code",
+            "attempts that ended as failures, by their error code",
             has_env=True,
         ),
         _counter(INTEGRITY_CHECKS, ("dataset", "status"), "results of integrity-check"),
-        _counter(INTEGRITY_FAILURES, ("dataset", "issue"), "issues that integrity-check found"),
+        _counter(
+            INTEGRITY_FAILURES,
+            ("dataset", "issue"),
+            "what integrity-check found wrong, of successes too",
+        ),
         _counter(METADATA_EXTRACTS, ("dataset", "status"), "results of metadata-extract"),
-        _counter(METADATA_FAILURES, ("dataset", "issue"), "issues that metadata-extract found"),
+        _counter(
+            METADATA_FAILURES,
+            ("dataset", "issue"),
+            "what metadata-extract found wrong, of successes too",
+        ),
         _counter(
             STAC_WRITES,
             ("dataset", "outcome"),
@@ -182,7 +196,7 @@ METRICS: Final = _table(
         _counter(
             BYTES_INGESTED,
             ("dataset",),
-            "size of the objects whose items were committed",
+            "size, as read, of the objects of successes",
             unit="By",
             has_env=True,
         ),
@@ -214,8 +228,8 @@ COMMIT: Final = "commit"
 ACKNOWLEDGE: Final = "acknowledge"
 
 
-def _phase(name: str, meaning: str) -> Span:
-    return Span(name=name, parent=INGEST, attributes=("nodd.units",), meaning=meaning)
+def _phase(name: str, of: str, meaning: str) -> Span:
+    return Span(name=name, parent=INGEST, attributes=(f"nodd.{of}",), meaning=meaning)
 
 
 SPANS: Final = _table(
@@ -224,15 +238,15 @@ SPANS: Final = _table(
             name=INGEST,
             parent=None,
             attributes=("nodd.queue", "nodd.run_mode", "nodd.messages", "nodd.units"),
-            meaning="one batch, from receiving it to acknowledging it",
+            meaning="one batch, from asking for it to acknowledging it",
         ),
-        _phase(SQS_RECEIVE, "taking messages from the queue, whichever it is"),
-        _phase(MESSAGE_PARSE, "message-parse over the batch"),
-        _phase(RECORD_AND_CLAIM, "the first transaction: record units and open attempts"),
-        _phase(OBJECT_FETCH, "reading heads and tails of the objects"),
-        _phase(OPERATE, "integrity-check to provenance-emit over the batch"),
-        _phase(COMMIT, "the second transaction: outcomes and their effects"),
-        _phase(ACKNOWLEDGE, "deleting messages, or hiding them for longer"),
+        _phase(SQS_RECEIVE, "messages", "taking messages from the queue, whichever it is"),
+        _phase(MESSAGE_PARSE, "messages", "message-parse over the batch"),
+        _phase(RECORD_AND_CLAIM, "units", "the first transaction: record units and open attempts"),
+        _phase(OBJECT_FETCH, "units", "reading heads and tails of the objects"),
+        _phase(OPERATE, "units", "integrity-check to provenance-emit over the batch"),
+        _phase(COMMIT, "units", "the second transaction: outcomes and their effects"),
+        _phase(ACKNOWLEDGE, "messages", "deleting messages, or hiding them for longer"),
     )
 )
 
@@ -249,6 +263,7 @@ STORE_WAITED_FOR: Final = "store_waited_for"
 WORKER_STARTED: Final = "worker_started"
 WORKER_STOPPED: Final = "worker_stopped"
 WORKER_FENCED: Final = "worker_fenced"
+WORKER_DIED: Final = "worker_died"
 
 _UNIT_FIELDS: Final = ("wal_id", "dataset", "object_uri_hash", "status", "error_code", "message")
 
@@ -300,7 +315,7 @@ EVENTS: Final = _table(
             name=STORE_WAITED_FOR,
             level="error",
             fields=("error_code", "message"),
-            meaning="database, queue or objects do not answer; the worker waits and says it once",
+            meaning="database, queue, objects or certificates do not answer; it is said once",
         ),
         LogEvent(
             name=WORKER_STARTED,
@@ -319,6 +334,12 @@ EVENTS: Final = _table(
             level="error",
             fields=("worker_id", "ingest_run_id"),
             meaning="a worker lost its lease and ends; it can write nothing more",
+        ),
+        LogEvent(
+            name=WORKER_DIED,
+            level="error",
+            fields=("pid", "exit_code"),
+            meaning="a worker process ended without a word; another takes its place",
         ),
     )
 )

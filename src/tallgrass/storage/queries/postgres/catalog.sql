@@ -23,11 +23,11 @@ SELECT x.wal_id, x.activity_id, x.attempt_no, convert_to(x.body, 'UTF8'), x.sha2
 FROM each_row AS x
 ON CONFLICT DO NOTHING;
 
--- name: insert_events(now, pipeline_id, target; outbox_id, subject, event_name, dataset_id, event_version, idempotency_key, payload, care_label)
+-- name: insert_events(now, pipeline_id; outbox_id, subject, event_name, dataset_id, event_version, idempotency_key, target, payload, care_label)
 INSERT INTO outbox (outbox_id, subject, pipeline_id, event_name, dataset_id, version,
   idempotency_key, target, payload, care_label, created_at)
 SELECT x.outbox_id, x.subject, :pipeline_id, x.event_name, x.dataset_id, x.event_version,
-  x.idempotency_key, :target, convert_to(x.payload, 'UTF8'), x.care_label, :now
+  x.idempotency_key, x.target, convert_to(x.payload, 'UTF8'), x.care_label, :now
 FROM each_row AS x
 ON CONFLICT DO NOTHING;
 

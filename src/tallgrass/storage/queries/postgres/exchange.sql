@@ -26,20 +26,20 @@ SELECT x.wal_id, x.dataset, x.object_uri, x.provider, x.queue, x.event_time, x.t
   x.rerun_intent, x.next_object, x.budget_from, x.lease_expiries, x.applied_attempt
 FROM each_row AS x;
 
--- name: import_attempts(; wal_id, attempt_no, status, intent, queue, event_time, sns_message_id, sqs_message_id, object_etag, object_size, object_sequencer, object_version_id, read_etag, evidence, code_version, config_version, replay_run_id, ingest_run_id, worker_id, worker_incarnation, claim_id, claimed_at, claimed_from, claimed_version, commit_id, closed_at, closed_version, error_code, error_message, integrity_status, metadata_status, stac_status, provenance_status, item_sha256, provenance_sha256, prov_activity_id, openlineage_run_id)
+-- name: import_attempts(; wal_id, attempt_no, status, intent, queue, event_time, sns_message_id, sqs_message_id, object_etag, object_size, object_sequencer, object_version_id, read_etag, evidence, code_version, config_version, replay_run_id, ingest_run_id, worker_id, worker_incarnation, claim_id, claimed_at, claimed_from, claimed_version, commit_id, closed_at, closed_version, error_code, error_message, integrity_status, metadata_status, stac_status, provenance_status, item_sha256, provenance_sha256, prov_activity_id, openlineage_run_id, issues)
 INSERT INTO wal_attempts (wal_id, attempt_no, status, intent, queue, event_time, sns_message_id, sqs_message_id,
   object_etag, object_size, object_sequencer, object_version_id, read_etag, evidence, code_version,
   config_version, replay_run_id, ingest_run_id, worker_id, worker_incarnation, claim_id,
   claimed_at, claimed_from, claimed_version, commit_id, closed_at, closed_version, error_code,
   error_message, integrity_status, metadata_status, stac_status, provenance_status, item_sha256,
-  provenance_sha256, prov_activity_id, openlineage_run_id)
+  provenance_sha256, prov_activity_id, openlineage_run_id, issues)
 SELECT x.wal_id, x.attempt_no, x.status, x.intent, x.queue, x.event_time, x.sns_message_id,
   x.sqs_message_id, x.object_etag, x.object_size, x.object_sequencer, x.object_version_id,
   x.read_etag, convert_to(x.evidence, 'UTF8'), x.code_version, x.config_version, x.replay_run_id,
   x.ingest_run_id, x.worker_id, x.worker_incarnation, x.claim_id, x.claimed_at, x.claimed_from,
   x.claimed_version, x.commit_id, x.closed_at, x.closed_version, x.error_code, x.error_message,
   x.integrity_status, x.metadata_status, x.stac_status, x.provenance_status, x.item_sha256,
-  x.provenance_sha256, x.prov_activity_id, x.openlineage_run_id
+  x.provenance_sha256, x.prov_activity_id, x.openlineage_run_id, x.issues
 FROM each_row AS x;
 
 -- name: import_transitions(; wal_id, occurred_at, kind, from_status, to_status, from_version, to_version, actor, reason, replay_run_id, approval_ref)

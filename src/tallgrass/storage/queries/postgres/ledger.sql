@@ -105,7 +105,7 @@ SELECT x.wal_id, x.attempt_no, 'pending', x.intent, x.queue, x.event_time, x.sns
 FROM each_row AS x
 ORDER BY x.wal_id;
 
--- name: close_attempts(now, commit_id, incarnation; wal_id, attempt_no, status, closed_version, error_code, error_message, integrity_status, metadata_status, stac_status, provenance_status, read_etag, evidence, item_sha256, provenance_sha256, prov_activity_id, openlineage_run_id)
+-- name: close_attempts(now, commit_id, incarnation; wal_id, attempt_no, status, closed_version, error_code, error_message, integrity_status, metadata_status, stac_status, provenance_status, read_etag, evidence, item_sha256, provenance_sha256, prov_activity_id, openlineage_run_id, issues)
 -- The fence: an attempt is closed by the process that opened it, once.
 UPDATE wal_attempts AS a SET status = x.status, commit_id = :commit_id::uuid, closed_at = :now,
   closed_version = x.closed_version, error_code = x.error_code, error_message = x.error_message,
@@ -113,7 +113,7 @@ UPDATE wal_attempts AS a SET status = x.status, commit_id = :commit_id::uuid, cl
   stac_status = x.stac_status, provenance_status = x.provenance_status, read_etag = x.read_etag,
   evidence = convert_to(x.evidence, 'UTF8'), item_sha256 = x.item_sha256,
   provenance_sha256 = x.provenance_sha256, prov_activity_id = x.prov_activity_id,
-  openlineage_run_id = x.openlineage_run_id
+  openlineage_run_id = x.openlineage_run_id, issues = x.issues
 FROM each_row AS x
 WHERE a.wal_id = x.wal_id AND a.attempt_no = x.attempt_no
   AND CASE WHEN a.status = 'pending' AND a.worker_incarnation = :incarnation::uuid THEN true ELSE false END;

@@ -19,7 +19,7 @@ INSERT INTO provenance (wal_id, activity_id, attempt_no, body, sha256, run, crea
 VALUES (:wal_id, :activity_id, :attempt_no, CAST(:body AS BLOB), :sha256, CAST(:run AS BLOB), :now)
 ON CONFLICT DO NOTHING;
 
--- name: insert_events(now, pipeline_id, target; outbox_id, subject, event_name, dataset_id, event_version, idempotency_key, payload, care_label)
+-- name: insert_events(now, pipeline_id; outbox_id, subject, event_name, dataset_id, event_version, idempotency_key, target, payload, care_label)
 INSERT INTO outbox (outbox_id, subject, pipeline_id, event_name, dataset_id, version,
   idempotency_key, target, payload, care_label, created_at)
 VALUES (:outbox_id, :subject, :pipeline_id, :event_name, :dataset_id, :event_version,

@@ -24,20 +24,20 @@ VALUES (:wal_id, :dataset, :object_uri, :provider, :queue, :event_time, :time_ra
   :updated_at, :version, :recorded_by, :replay_run_id, :extensions, :due_at, :retry_after, :rerun_intent, :next_object,
   :budget_from, :lease_expiries, :applied_attempt);
 
--- name: import_attempts(; wal_id, attempt_no, status, intent, queue, event_time, sns_message_id, sqs_message_id, object_etag, object_size, object_sequencer, object_version_id, read_etag, evidence, code_version, config_version, replay_run_id, ingest_run_id, worker_id, worker_incarnation, claim_id, claimed_at, claimed_from, claimed_version, commit_id, closed_at, closed_version, error_code, error_message, integrity_status, metadata_status, stac_status, provenance_status, item_sha256, provenance_sha256, prov_activity_id, openlineage_run_id)
+-- name: import_attempts(; wal_id, attempt_no, status, intent, queue, event_time, sns_message_id, sqs_message_id, object_etag, object_size, object_sequencer, object_version_id, read_etag, evidence, code_version, config_version, replay_run_id, ingest_run_id, worker_id, worker_incarnation, claim_id, claimed_at, claimed_from, claimed_version, commit_id, closed_at, closed_version, error_code, error_message, integrity_status, metadata_status, stac_status, provenance_status, item_sha256, provenance_sha256, prov_activity_id, openlineage_run_id, issues)
 INSERT INTO wal_attempts (wal_id, attempt_no, status, intent, queue, event_time, sns_message_id, sqs_message_id,
   object_etag, object_size, object_sequencer, object_version_id, read_etag, evidence, code_version,
   config_version, replay_run_id, ingest_run_id, worker_id, worker_incarnation, claim_id,
   claimed_at, claimed_from, claimed_version, commit_id, closed_at, closed_version, error_code,
   error_message, integrity_status, metadata_status, stac_status, provenance_status, item_sha256,
-  provenance_sha256, prov_activity_id, openlineage_run_id)
+  provenance_sha256, prov_activity_id, openlineage_run_id, issues)
 VALUES (:wal_id, :attempt_no, :status, :intent, :queue, :event_time, :sns_message_id, :sqs_message_id,
   :object_etag, :object_size, :object_sequencer, :object_version_id, :read_etag,
   CAST(:evidence AS BLOB), :code_version, :config_version, :replay_run_id, :ingest_run_id,
   :worker_id, :worker_incarnation, :claim_id, :claimed_at, :claimed_from, :claimed_version,
   :commit_id, :closed_at, :closed_version, :error_code, :error_message, :integrity_status,
   :metadata_status, :stac_status, :provenance_status, :item_sha256, :provenance_sha256,
-  :prov_activity_id, :openlineage_run_id);
+  :prov_activity_id, :openlineage_run_id, :issues);
 
 -- name: import_transitions(; wal_id, occurred_at, kind, from_status, to_status, from_version, to_version, actor, reason, replay_run_id, approval_ref)
 INSERT INTO wal_transitions (wal_id, occurred_at, kind, from_status, to_status, from_version, to_version, actor, reason,

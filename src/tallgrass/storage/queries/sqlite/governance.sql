@@ -1,4 +1,4 @@
--- Switches, audit log, poison messages.
+-- Switches, audit log.
 
 -- name: upsert_switch(now, scope, dataset, is_on, actor, reason)
 INSERT INTO kill_switches (scope, dataset, is_on, actor, reason, changed_at)
@@ -43,17 +43,3 @@ WHERE s.position > :after ORDER BY s.position LIMIT :size;
 -- name: count_unsealed()
 SELECT count(*) AS entries FROM audit_log AS e
 LEFT JOIN audit_seals AS s ON s.entry_id = e.entry_id WHERE s.entry_id IS NULL;
-
--- name: upsert_poison(now; queue, body_sha256, body, body_bytes, message_id, error_code, error_message)
-INSERT INTO poison_messages (queue, body_sha256, body, body_bytes, message_id, error_code,
-  error_message, times_seen, first_seen_at, last_seen_at)
-VALUES (:queue, :body_sha256, unhex(:body), :body_bytes, :message_id, :error_code,
-  :error_message, 1, :now, :now)
-ON CONFLICT (queue, body_sha256) DO UPDATE SET times_seen = times_seen + 1,
-  last_seen_at = excluded.last_seen_at, error_code = excluded.error_code,
-  error_message = excluded.error_message;
-
--- name: list_poison(after, size)
-SELECT poison_id, queue, body_sha256, body, body_bytes, message_id, error_code, error_message,
-  times_seen, first_seen_at, last_seen_at
-FROM poison_messages WHERE poison_id > :after ORDER BY poison_id LIMIT :size;

@@ -84,7 +84,7 @@ VALUES (:wal_id, :attempt_no, 'pending', :intent, :queue, :event_time, :sns_mess
   :now, :claimed_from, :claimed_version, 'unknown', 'unknown', 'unknown',
   'unknown');
 
--- name: close_attempts(now, commit_id, incarnation; wal_id, attempt_no, status, closed_version, error_code, error_message, integrity_status, metadata_status, stac_status, provenance_status, read_etag, evidence, item_sha256, provenance_sha256, prov_activity_id, openlineage_run_id)
+-- name: close_attempts(now, commit_id, incarnation; wal_id, attempt_no, status, closed_version, error_code, error_message, integrity_status, metadata_status, stac_status, provenance_status, read_etag, evidence, item_sha256, provenance_sha256, prov_activity_id, openlineage_run_id, issues)
 -- The fence: an attempt is closed by the process that opened it, once.
 UPDATE wal_attempts SET status = :status, commit_id = :commit_id, closed_at = :now,
   closed_version = :closed_version, error_code = :error_code, error_message = :error_message,
@@ -92,7 +92,7 @@ UPDATE wal_attempts SET status = :status, commit_id = :commit_id, closed_at = :n
   stac_status = :stac_status, provenance_status = :provenance_status, read_etag = :read_etag,
   evidence = CAST(:evidence AS BLOB), item_sha256 = :item_sha256,
   provenance_sha256 = :provenance_sha256, prov_activity_id = :prov_activity_id,
-  openlineage_run_id = :openlineage_run_id
+  openlineage_run_id = :openlineage_run_id, issues = :issues
 WHERE wal_id = :wal_id AND attempt_no = :attempt_no AND status = 'pending'
   AND worker_incarnation = :incarnation;
 

@@ -1,0 +1,107 @@
+"""From the bytes of a message to its units, beside a bare parse, over the messages of a feed.
+
+The floor does what no reader can leave out: parse the envelope and then the event, strictly, and
+match one regular expression on each key. The two sides alternate, part by part, in one run, and
+only CPU time counts. Both run with the pipeline's own setting of the garbage collector.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import jiter
+
+from bench.report import Row, row
+from tallgrass.datasets.catalogue import Catalogue, default_catalogue
+from tallgrass.garbage import rare_collections
+from tallgrass.intake.parse import parse_message
+from tallgrass.simulate.feed import Feed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+#: Messages of a part: many enough for the clock, few enough that a busy machine slows both sides.
+PART = 250
+CPU_US_MAX = 45.0
+RATIO_MAX = 4.0
+
+_SENT_AT = datetime(2026, 6, 1, tzinfo=UTC)
+_KEY = re.compile(
+    r"""
+    GLM-L2-LCFA/\d{4}/\d{3}/\d{2}/
+        (?P<environment>[A-Z]{2})_GLM-L2-LCFA_G(?P<satellite>\d{2})
+        _s(?P<start>\d{14})_e(?P<end>\d{14})_c(?P<created>\d{14})\.nc
+    | \d{4}/\d{2}/\d{2}/(?P<site>[A-Z0-9]{4})/
+        [A-Z0-9]{4}(?P<date>\d{8})_(?P<time>\d{6})(?:_V\d{2})?(?:\.gz)?
+    | hrrr\.(?P<day>\d{8})/(?P<domain>conus|alaska)/
+        hrrr\.t(?P<hour>\d{2})z\.wrf(?P<product>sfc|prs|nat|subh)f(?P<step>\d{2})(?:\.ak)?\.grib2
+    """,
+    re.VERBOSE,
+)
+
+
+def benchmarks(*, quick: bool) -> list[Row]:
+    """Return CPU time a message, alone and beside the floor's."""
+    bodies = list(Feed(seed=7, units=2_000 if quick else 10_000).bodies())
+    catalogue = default_catalogue()
+    parts = [bodies[at : at + PART] for at in range(0, len(bodies) - PART + 1, PART)]
+    times: list[tuple[float, float]] = []
+    with rare_collections():
+        for number, part in enumerate(parts):
+            # Who comes first meets the bytes cold: they take turns.
+            floor_first = _cpu_s(_floor, part) if number % 2 else 0.0
+            ours = _cpu_s(_read, part, catalogue)
+            times.append((ours, floor_first or _cpu_s(_floor, part)))
+    return [
+        row(
+            "intake: CPU of a message to its units, in µs",
+            [ours / PART * 1e6 for ours, _ in times],
+            at_most=CPU_US_MAX,
+        ),
+        row(
+            "intake: CPU / that of a bare double parse and one expression",
+            [ours / floor for ours, floor in times],
+            at_most=RATIO_MAX,
+        ),
+    ]
+
+
+def _cpu_s(work: Callable[..., object], *args: object) -> float:
+    began = time.thread_time()
+    work(*args)
+    return time.thread_time() - began
+
+
+def _read(bodies: Sequence[bytes], catalogue: Catalogue) -> int:
+    """Parse messages as the worker does; return how many units they gave."""
+    return sum(
+        len(
+            parse_message(
+                body, message_id="bench", sent_at=_SENT_AT, queue="bench", catalogue=catalogue
+            ).units
+        )
+        for body in bodies
+    )
+
+
+def _floor(bodies: Sequence[bytes]) -> int:
+    """Parse twice and match; return how many keys are a unit's."""
+    return sum(_matches(body) for body in bodies)
+
+
+def _matches(body: bytes) -> int:
+    try:
+        event = _parsed(body)
+    except ValueError:
+        return 0
+    if "Message" in event:
+        event = _parsed(event["Message"].encode())
+    keys = [record["s3"]["object"].get("key") for record in event.get("Records", ())]
+    return sum(key is not None and _KEY.fullmatch(key) is not None for key in keys)
+
+
+def _parsed(text: bytes) -> Any:
+    return jiter.from_json(text, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys")

@@ -1,0 +1,131 @@
+"""``tallgrass inspect``: what the pipeline would make of something, without doing any of it."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from tallgrass.bootstrap import open_catalogue
+from tallgrass.cli.failures import ERROR
+from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.text import print_json
+from tallgrass.clock import system_clock
+from tallgrass.error_codes import lookup
+from tallgrass.intake.message import ParsedMessage
+from tallgrass.intake.parse import parse_message
+from tallgrass.intake.strict_json import BYTES_MAX
+from tallgrass.ledger.unit import IngestUnit
+
+
+@click.group(name="inspect", epilog=examples("tallgrass inspect message body.json"))
+def command() -> None:
+    """See what the pipeline would make of a message.
+
+    Needs no database and writes nothing.
+    """
+
+
+@command.command(
+    epilog=examples(
+        "tallgrass inspect message body.json",
+        "aws sqs receive-message --queue-url URL | tallgrass inspect message - --output json",
+    )
+)
+@click.argument(
+    "source", metavar="FILE|-", type=click.Path(exists=True, dir_okay=False, allow_dash=True)
+)
+@output_option
+@click.pass_context
+@pass_invocation
+def message(invocation: Invocation, ctx: click.Context, source: str, *, as_json: bool) -> None:
+    """Say which units a notification announces, what of it is ignored, and what is wrong with it.
+
+    Takes the body of a queue message, or what SQS, Lambda or Pub/Sub wrap around it. Signatures are
+    not checked. Ends with 1 if anything could not be understood.
+    """
+    config = invocation.config
+    found = parse_message(
+        _content(source),
+        message_id=None,
+        sent_at=system_clock(),
+        queue=config.text("queue.name"),
+        catalogue=open_catalogue(config),
+        providers=config.rules.providers,
+    )
+    if as_json:
+        print_json(_document(found))
+    else:
+        _show(found)
+    if found.faults:
+        ctx.exit(ERROR)
+
+
+def _content(source: str) -> bytes:
+    """Read one byte more than a message may have: the parser says what is wrong with it."""
+    if source == "-":
+        return sys.stdin.buffer.read(BYTES_MAX + 1)
+    with Path(source).open("rb") as file:
+        return file.read(BYTES_MAX + 1)
+
+
+def _document(found: ParsedMessage) -> dict[str, object]:
+    return {
+        "units": [_unit(unit) for unit in found.units],
+        "ignored": found.ignored,
+        "errors": [
+            {"code": one.code, "message": one.message, "remedy": lookup(one.code).remedy}
+            for one in found.faults
+        ],
+    }
+
+
+def _unit(unit: IngestUnit) -> dict[str, object]:
+    return {
+        "wal_id": unit.wal_id,
+        "dataset": unit.dataset,
+        "object_uri": unit.object_uri,
+        "provider": unit.provider,
+        "time_range_start": unit.time_range_start,
+        "time_range_end": unit.time_range_end,
+        "event_time": unit.event.event_time,
+        "sns_message_id": unit.event.sns_message_id,
+        "sqs_message_id": unit.event.sqs_message_id,
+        "object_ref": unit.object_ref,
+    }
+
+
+def _show(found: ParsedMessage) -> None:
+    from tallgrass.cli.tables import say, show_facts, show_table  # noqa: PLC0415 - not for JSON
+
+    for unit in found.units:
+        reference = unit.object_ref
+        show_facts(
+            [
+                ("object", unit.object_uri),
+                ("unit", unit.wal_id),
+                ("starts", unit.time_range_start),
+                ("ends", unit.time_range_end),
+                ("announced", unit.event.event_time),
+                ("size", reference.size),
+                ("etag", reference.etag),
+                ("sequencer", reference.sequencer),
+                ("version", reference.version_id),
+                ("SNS message", unit.event.sns_message_id),
+                ("SQS message", unit.event.sqs_message_id),
+            ],
+            title=f"Unit of {unit.dataset}",
+        )
+    if found.ignored:
+        say("Ignored", "bold")
+        show_table(
+            ("reason", "object"),
+            [(one.reason, one.object_uri) for one in found.ignored],
+            wide=("object",),
+        )
+    if found.faults:
+        say("Not understood", "bold red")
+        show_table(
+            ("code", "why", "what to do"),
+            [(one.code, one.message, lookup(one.code).remedy) for one in found.faults],
+            wide=("why", "what to do"),
+        )

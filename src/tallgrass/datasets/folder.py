@@ -1,0 +1,29 @@
+"""A folder of dataset files of one's own: they join the shipped ones, or stand in their place."""
+
+from pathlib import Path
+
+from tallgrass.datasets.catalogue import Catalogue, catalogue_of, default_catalogue
+from tallgrass.datasets.definition import Dataset
+from tallgrass.datasets.examples import Example
+from tallgrass.datasets.fields import INVALID
+from tallgrass.datasets.loader import load_with_examples
+from tallgrass.errors import ConfigError
+
+
+def catalogue_with(folder: Path) -> Catalogue:
+    """Return the shipped datasets with those of a folder; one of the same id is replaced."""
+    if not folder.is_dir():
+        raise ConfigError(f"datasets.folder: there is no folder {folder}")
+    own = [read_dataset_file(file)[0] for file in sorted(folder.glob("*.toml"))]
+    return catalogue_of(default_catalogue(), own)
+
+
+def read_dataset_file(file: Path) -> tuple[Dataset, tuple[Example, ...]]:
+    """Return the dataset of a file, and what its examples gave."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{file}: not UTF-8: {exc.reason}", code=INVALID) from exc
+    except OSError as exc:
+        raise ConfigError(f"{file}: cannot be read: {exc.strerror}", code=INVALID) from exc
+    return load_with_examples(text, str(file))

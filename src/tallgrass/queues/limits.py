@@ -1,0 +1,26 @@
+"""What every queue refuses, before anything is changed: SQS's limits."""
+
+from collections.abc import Sequence
+
+from tallgrass.errors import InvalidInput
+from tallgrass.queues.protocol import BODY_BYTES_MAX, VISIBILITY_S_MAX
+
+
+def require_bodies(queue: str, bodies: Sequence[bytes]) -> None:
+    """Refuse a batch with a body that is empty or too long."""
+    for number, body in enumerate(bodies, start=1):
+        if not 0 < len(body) <= BODY_BYTES_MAX:
+            raise InvalidInput(
+                f"queue {queue}: message {number} of {len(bodies)} has {len(body):,} "
+                f"bytes; a queue takes 1 to {BODY_BYTES_MAX:,}. Nothing was sent"
+            )
+
+
+def require_visibility(queue: str, changes: Sequence[tuple[str, float]]) -> None:
+    """Refuse a batch that would hide a message for longer than a queue can."""
+    for _, seconds in changes:
+        if not 0 <= seconds <= VISIBILITY_S_MAX:
+            raise InvalidInput(
+                f"queue {queue}: cannot hide a message for {seconds:g} s; "
+                f"it must be between 0 and {VISIBILITY_S_MAX:g} s"
+            )

@@ -1,0 +1,53 @@
+-- Poison messages: kept, listed, fed to the queue again.
+
+-- name: upsert_poison(now; queue, body_sha256, body, body_bytes, message_id, error_code, error_message)
+-- One that comes again is open again, whatever was begun or done for it before.
+INSERT INTO poison_messages (queue, body_sha256, body, body_bytes, message_id, error_code,
+  error_message, times_seen, first_seen_at, last_seen_at)
+SELECT x.queue, x.body_sha256, decode(x.body, 'hex'), x.body_bytes, x.message_id, x.error_code,
+  x.error_message, 1, :now, :now
+FROM each_row AS x
+ORDER BY x.queue
+ON CONFLICT (queue, body_sha256) DO UPDATE SET times_seen = poison_messages.times_seen + 1,
+  last_seen_at = excluded.last_seen_at, error_code = excluded.error_code,
+  error_message = excluded.error_message, feed_id = NULL, fed_at = NULL, fed_message_id = NULL;
+
+-- name: list_poison(after, size, queue, error_code, since, state)
+-- The inner query can be answered by the index alone.
+SELECT poison_id, queue, body_sha256, body_bytes, message_id, error_code, error_message,
+  times_seen, first_seen_at, last_seen_at, feed_id, fed_at, fed_message_id
+FROM poison_messages WHERE poison_id IN (
+  SELECT poison_id FROM poison_messages
+  WHERE poison_id > :after AND (:queue::text IS NULL OR queue = :queue)
+    AND (:error_code::text IS NULL OR error_code = :error_code)
+    AND (:since::timestamptz IS NULL OR last_seen_at >= :since)
+    AND (:state::text IS NULL OR :state = CASE WHEN fed_at IS NOT NULL THEN 'fed'
+      WHEN feed_id IS NOT NULL THEN 'begun' ELSE 'open' END)
+  ORDER BY poison_id LIMIT :size)
+ORDER BY poison_id;
+
+-- name: poison(rows)
+SELECT poison_id, queue, body_sha256, body_bytes, message_id, error_code, error_message,
+  times_seen, first_seen_at, last_seen_at, feed_id, fed_at, fed_message_id
+FROM poison_messages
+WHERE poison_id IN (SELECT value::bigint FROM json_array_elements_text(:rows::json))
+ORDER BY poison_id;
+
+-- name: poison_bodies(rows)
+SELECT poison_id, body FROM poison_messages
+WHERE poison_id IN (SELECT value::bigint FROM json_array_elements_text(:rows::json))
+ORDER BY poison_id;
+
+-- name: count_poison_states()
+SELECT count(*) - count(feed_id) AS open, count(feed_id) - count(fed_at) AS begun,
+  count(fed_at) AS fed
+FROM poison_messages;
+
+-- name: begin_feeding(feed_id; poison_id)
+UPDATE poison_messages AS p SET feed_id = :feed_id::uuid, fed_at = NULL, fed_message_id = NULL
+FROM each_row AS x WHERE p.poison_id = x.poison_id;
+
+-- name: confirm_feeding(now, feed_id; poison_id, message_id)
+-- By its feeding: one that came back meanwhile stays open.
+UPDATE poison_messages AS p SET fed_at = :now, fed_message_id = x.message_id
+FROM each_row AS x WHERE p.poison_id = x.poison_id AND p.feed_id = :feed_id::uuid;
