@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 
-from bench import ledger, pipeline, report
+from bench import intake, ledger, pipeline, report, sqs
 from tests.plugins.postgres_server import PostgresServer, new_folder
 
 
@@ -28,8 +28,10 @@ def main() -> int:
 
     try:
         with tempfile.TemporaryDirectory(prefix="tallgrass-bench-") as folder:
-            rows = pipeline.benchmarks(Path(folder), new_postgres, quick=quick)
+            rows = intake.benchmarks(quick=quick)
+            rows += pipeline.benchmarks(Path(folder), new_postgres, quick=quick)
             rows += ledger.benchmarks(Path(folder), new_postgres, quick=quick)
+            rows += sqs.benchmarks(quick=quick)
     finally:
         server.remove()
     report.write(rows)

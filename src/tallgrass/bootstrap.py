@@ -75,6 +75,7 @@ __all__ = [
     "Until",
     "applied_etags",
     "check_database",
+    "check_queue",
     "count_for_proof",
     "export_ledger",
     "import_ledger",
@@ -269,6 +270,15 @@ def _open_sqs_queue(
         receivers=receivers,
         interrupted=interrupted,
     )
+
+
+def check_queue(config: Config) -> None:
+    """Raise if the configured SQS queue is missing, denied or not to be reached.
+
+    The embedded queue is made when it is opened, so there is nothing to ask.
+    """
+    if not config.text("queue.url").startswith(_SQLITE):
+        read_queue_status(config)
 
 
 def read_queue_status(config: Config) -> QueueStatus | None:

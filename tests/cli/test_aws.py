@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+from contextlib import redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tallgrass.cli.dataset_template import dataset_template
+from tallgrass.cli.main import run
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.queues.aws_plan import sns_topics
 from tests.cli.command import Done, tallgrass
@@ -21,8 +24,17 @@ HRRR = "arn:aws:sns:us-east-1:123901341784:NewHRRRObject"
 
 
 def plan(*args: str, **options: Any) -> Done:
-    """Run the command."""
-    return tallgrass("aws", "plan", *args, **options)
+    """Run the command: as a process where it needs a folder or variables of its own."""
+    if options:
+        return tallgrass("aws", "plan", *args, **options)
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run(["aws", "plan", *args])
+    texts = []
+    for stream in (out, err):
+        stream.seek(0)
+        texts.append(stream.read())
+    return Done(code, *texts)
 
 
 def document(*args: str, **options: Any) -> Any:

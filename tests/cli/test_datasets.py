@@ -129,6 +129,8 @@ def test_a_new_file_passes_its_check(tmp_path: Path) -> None:
             {"key": "data/ABCD/20240229_235500.nc.tmp", "ignored": "not_ingestable"},
         ],
     }
+    as_json = tallgrass("datasets", "new", "my-radar", "--output", "json").json
+    assert as_json == {"id": "my-radar", "file": file.read_text(encoding="utf-8")}
     shown = tallgrass("datasets", "check", str(file)).out
     assert "start 2024-02-29T23:55:00+00:00, end 2024-03-01T00:05:00+00:00" in shown
     assert "The dataset my-radar is good." in shown

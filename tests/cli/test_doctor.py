@@ -162,6 +162,14 @@ def test_a_configuration_that_cannot_be_used_is_a_finding(tmp_path: Path) -> Non
     assert verdicts(found, "skipped") == set(found) - {"configuration"}
 
 
+def test_addresses_are_shown_without_credentials(tmp_path: Path) -> None:
+    """An address that cannot be used is told, and its password is not."""
+    done = doctor("--output", "json", at="mysql://someone:hush-hush@host/db", cwd=tmp_path)
+    assert verdicts(findings(done), "problem") == {"configuration"}
+    assert "mysql://***@host/db" in done.out
+    assert "hush-hush" not in done.out + done.err
+
+
 def test_a_dataset_file_that_cannot_be_used_is_told(backend: Backend, tmp_path: Path) -> None:
     """The file is named; all else is checked."""
     (tmp_path / "own").mkdir()

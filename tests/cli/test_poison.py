@@ -133,7 +133,6 @@ def test_each_flag_of_a_listing_counts(
     assert listed(poisoned, *flags) == expected
 
 
-@pytest.mark.conformance("C-21")
 def test_a_listing_tells_what_was_kept(poisoned: Backend) -> None:
     """Queue, hash, size, error, count and times are those of the message that came."""
     found = poison(poisoned, "list", "--limit", "4", "--output", "json").json
@@ -337,7 +336,6 @@ def test_a_queue_that_cannot_be_used_loses_nothing(poisoned: Backend, tmp_path: 
     assert list(waiting(good).values()) == [CLAIMED]
 
 
-@pytest.mark.conformance("C-21")
 def test_a_dataset_of_ones_own_brings_its_poison_into_the_catalog(
     backend: Backend, queue: Path, tmp_path: Path
 ) -> None:

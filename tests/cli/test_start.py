@@ -47,12 +47,14 @@ def test_the_list_of_commands_is_complete() -> None:
     assert {" ".join(path) for path in ALL if len(path) == 2} == {
         "db migrate", "db check",
         "wal list", "wal show", "wal history", "wal stats", "wal export", "wal import",
+        "queue status", "poison list", "poison show", "poison feed",
+        "datasets list", "datasets show", "datasets check", "datasets new",
         "audit list", "audit seal", "audit verify",
         "config show", "config check", "aws plan", "inspect message",
     }  # fmt: skip
     assert {path[0] for path in ALL if path} == {
         "demo", "init", "aws", "doctor", "ingest", "status", "simulate",
-        "db", "wal", "audit", "config", "explain", "inspect",
+        "db", "wal", "queue", "poison", "datasets", "audit", "config", "explain", "inspect",
     }  # fmt: skip
 
 

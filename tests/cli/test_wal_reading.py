@@ -106,7 +106,7 @@ def test_values_that_mean_nothing_are_refused(flags: tuple[str, ...], code: str)
 def test_show_tells_record_attempts_and_notes(filled: Backend) -> None:
     """By id or by URI: all fields of the record, each attempt, each note."""
     by_uri = tallgrass("wal", "show", uri(0), "--output", "json", at=filled)
-    assert set(by_uri.json) == {"record", "attempts", "annotations"}
+    assert set(by_uri.json) == {"record", "lineage", "attempts", "annotations"}
     record = by_uri.json["record"]
     assert record["object_uri"] == uri(0)
     assert record["status"] == "succeeded"
@@ -114,11 +114,12 @@ def test_show_tells_record_attempts_and_notes(filled: Backend) -> None:
     assert record["version"] == 3
     (attempt,) = by_uri.json["attempts"]
     assert attempt["status"] == "applied"
-    # The record shows the ids of the attempt that was applied last.
-    assert record["prov_activity_id"] == attempt["prov_activity_id"] is not None
-    assert record["openlineage_run_id"] == attempt["openlineage_run_id"] is not None
-    held = tallgrass("wal", "show", HRRR[2], "--output", "json", at=filled).json["record"]
-    assert (held["prov_activity_id"], held["openlineage_run_id"]) == (None, None)
+    # Those of the attempt that was applied last.
+    names = ("prov_activity_id", "openlineage_run_id")
+    assert by_uri.json["lineage"] == {name: attempt[name] for name in names}
+    assert None not in by_uri.json["lineage"].values()
+    held = tallgrass("wal", "show", HRRR[2], "--output", "json", at=filled).json
+    assert held["lineage"] == dict.fromkeys(names)
     assert attempt["evidence"] == '{"format":"netcdf"}'
     (note,) = by_uri.json["annotations"]
     assert (note["actor"], note["note"]) == ("j.doe", "looked at")

@@ -41,7 +41,6 @@ def kept(stores: Stores) -> dict[tuple[str, bytes], Any]:
     return {(message.queue, bodies[message.poison_id]): message for message in found}
 
 
-@pytest.mark.conformance("C-21")
 def test_a_poison_message_is_kept_once_and_counted(backend: Backend) -> None:
     """Its bytes, hash and length are exact; coming again, also in one batch, only counts."""
     stores = Scene(backend).stores
@@ -63,7 +62,6 @@ def test_a_poison_message_is_kept_once_and_counted(backend: Backend) -> None:
     assert not message.is_cut
 
 
-@pytest.mark.conformance("C-21")
 def test_a_huge_poison_body_is_cut_but_known_whole(backend: Backend) -> None:
     """At most 262,144 bytes are kept; length and hash are those of all of it."""
     stores = Scene(backend).stores

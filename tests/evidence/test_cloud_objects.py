@@ -22,9 +22,9 @@ from tallgrass.evidence.cloud_objects import CloudObjects, Patience, standard_s3
 from tallgrass.evidence.object_store import LocalObjects, ObjectBytes
 from tallgrass.evidence.readers import ObjectEvidenceReader
 from tallgrass.evidence.reading import Evidence, ReadFailure
-from tests.support.odd_store import Answer, OddStore, Request, part
 from tests.evidence.samples import grib2, hdf5, nexrad
 from tests.support.builders import unit, units
+from tests.support.odd_store import Answer, OddStore, Request, part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

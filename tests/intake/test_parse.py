@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -344,6 +345,33 @@ def test_a_message_of_the_largest_size_is_read() -> None:
     # 24 fields a record: more of them fit into the bytes than into the values that are read.
     body = event(*[record()] * 1000)
     assert len(parsed(body).units) == 1000
+
+
+def test_texts_in_a_message_share_one_bound() -> None:
+    """Texts that are small enough alone are refused once they are too many values together."""
+    text = base64.b64encode(b"[" + b"0," * 15_000 + b"0]").decode()
+    message = parsed(json.dumps([{"attributes": {}, "data": text}] * 9))
+    shared = [fault for fault in message.faults if "more than 40000 values in all" in fault.message]
+    # 30,003 bytes each: two are not counted, the next two hold 30,002 values, the rest too many.
+    assert len(shared) == 5
+
+
+@pytest.mark.parametrize(("records", "units"), [(1250, 1250), (1251, 0)])
+def test_a_message_has_a_largest_number_of_records(records: int, units: int) -> None:
+    """So many are read, one more is refused; in whatever way they are put together."""
+    one = {
+        "eventVersion": "2.1",
+        "eventName": "ObjectCreated:Put",
+        "s3": {"bucket": {"name": "noaa-goes19"}, "object": {"key": GLM}},
+    }
+    half = records // 2
+    for body in (
+        json.dumps({"Records": [one] * records}),
+        json.dumps([{"Records": [one] * half}, {"Records": [one] * (records - half)}]),
+    ):
+        message = parsed(body)
+        assert len(message.units) == units
+        assert (message.poison is None) == (units > 0)
 
 
 def test_other_providers_must_be_known() -> None:

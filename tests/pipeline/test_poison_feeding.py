@@ -95,7 +95,6 @@ def test_a_message_that_a_new_dataset_claims_becomes_an_item(
     assert_effects_follow_the_ledger(backend)
 
 
-@pytest.mark.conformance("C-21")
 def test_a_message_that_is_poison_again_is_open_again(scene: Scene) -> None:
     """A worker that still does not know the dataset stores it once more: counted, and open."""
     scene.feed()

@@ -10,6 +10,7 @@ from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.errors import DatabaseUnreachable, WorkerFenced
 from tallgrass.heartbeat import Heartbeat
 from tallgrass.ingest_loop import Until
+from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.pipeline.scene import VISIBILITY_S, Pipeline, assert_effects_follow_the_ledger, things
 from tests.pipeline.watched import WatchedDatabase
 from tests.support.backends import Backend, ManualClock, prepare
@@ -131,6 +132,23 @@ def test_a_hung_loop_loses_its_units(backend: Backend, tmp_path: Path) -> None:
     beat.progress()
     beat.beat()
     assert beat.lost.is_set()
+
+
+def test_a_fence_that_the_heartbeat_sees_first_is_told(backend: Backend, tmp_path: Path) -> None:
+    """The loop ends by the heartbeat's word; that the worker was fenced is logged and raised."""
+    pipeline = Pipeline(backend, tmp_path)
+    lease = pipeline.lease
+    beat = Heartbeat(lambda: pipeline.stores.leases.renew(lease), interval_s=20, deadline_s=100)
+    backend.expire(lease)
+    pipeline.stores.leases.recover()
+    beat.beat()
+    recorder = MemoryRecorder()
+    loop = pipeline.loop(recorder=recorder)
+    with pytest.raises(WorkerFenced):
+        loop.run(Until.STOPPED, stop=beat.lost.is_set)
+    assert loop.report.rounds == 0
+    told = {"worker_id": lease.worker_id, "ingest_run_id": lease.ingest_run_id}
+    assert recorder.events == [("worker_fenced", told)]
 
 
 @pytest.mark.conformance("SM-7.3a")

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.queues.harness import EmbeddedHarness, SqsHarness
+from tests.queues.sqs_scene import Scene, open_at
+from tests.support.faulty_endpoint import FaultyEndpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tests.queues.harness import Harness
+    from tests.support.aws import AwsServer
 
 #: A new kind of queue joins the suite here.
 KINDS = ("embedded", "ministack", "moto")
@@ -37,3 +40,13 @@ def embedded(tmp_path: Path) -> Iterator[EmbeddedHarness]:
     made = EmbeddedHarness(tmp_path / "queue.db")
     yield made
     made.close()
+
+
+@pytest.fixture
+def scene(ministack: AwsServer, aws_environment: None) -> Iterator[Scene]:
+    """An empty queue on an emulator, behind an endpoint without faults."""
+    made = ministack.make_queue()
+    with FaultyEndpoint(ministack.url) as endpoint:
+        queue = open_at(made, endpoint.url)
+        yield Scene(queue, endpoint, made, ministack)
+        queue.close()

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import random
 import socket
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.clock import system_clock
 from tallgrass.errors import (
     InvalidInput,
     QueueDenied,
@@ -20,13 +17,10 @@ from tallgrass.errors import (
     QueueUnavailable,
     QueueUnreachable,
 )
-from tallgrass.queues.sqs import SqsQueue
-from tallgrass.queues.sqs_address import read_address
-from tallgrass.queues.sqs_client import open_client
+from tests.queues.sqs_scene import CHANGE, COUNT, DELETE, RECEIVE, SEND, open_at
 from tests.support.aws import ENVIRONMENT
 from tests.support.faulty_endpoint import (
     ALL,
-    FaultyEndpoint,
     answers,
     breaks,
     fails_entries,
@@ -34,68 +28,7 @@ from tests.support.faulty_endpoint import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.aws import AwsServer, MadeQueue
-
-RECEIVE, DELETE, CHANGE, SEND, COUNT = (
-    "ReceiveMessage",
-    "DeleteMessageBatch",
-    "ChangeMessageVisibilityBatch",
-    "SendMessageBatch",
-    "GetQueueAttributes",
-)
-
-
-def open_at(made: MadeQueue, endpoint_url: str, *, tries: int = 1, **settings: Any) -> SqsQueue:
-    """Return the queue as seen through an endpoint; its rests take no time."""
-    address = read_address(made.arn)
-    client = open_client(address, endpoint_url=endpoint_url, connections=3, tries=tries)
-    chosen = {"visibility_s": 60.0, "wait_s": 0, "receivers": 2, **settings}
-    return SqsQueue(
-        "nodd-primary",
-        client,
-        address,
-        clock=system_clock,
-        sleep=lambda _: None,
-        random=random.Random(1).random,
-        **chosen,
-    )
-
-
-@dataclass
-class Scene:
-    """A queue, the endpoint before it, and a way to it that has no faults."""
-
-    queue: SqsQueue
-    endpoint: FaultyEndpoint
-    made: MadeQueue
-    server: AwsServer
-
-    def fill(self, count: int) -> list[str]:
-        """Send messages and take them in hand; return their receipts."""
-        self.queue.send([f"body {number}".encode() for number in range(count)])
-        return [message.receipt for message in self.queue.receive(count)]
-
-    def counts(self) -> tuple[int, int]:
-        """Ask the emulator itself: visible, in flight."""
-        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        answer = self.server.client("sqs").get_queue_attributes(
-            QueueUrl=self.made.url, AttributeNames=names
-        )
-        visible, in_flight = (int(answer["Attributes"][name]) for name in names)
-        return visible, in_flight
-
-
-@pytest.fixture
-def scene(ministack: AwsServer, aws_environment: None) -> Iterator[Scene]:
-    """An empty queue behind an endpoint without faults."""
-    made = ministack.make_queue()
-    with FaultyEndpoint(ministack.url) as endpoint:
-        queue = open_at(made, endpoint.url)
-        yield Scene(queue, endpoint, made, ministack)
-        queue.close()
-
+    from tests.queues.sqs_scene import Scene
 
 #: What SQS answers → what it means. The codes are those of Amazon's documentation.
 ANSWERS: dict[str, tuple[Any, type[Exception]]] = {

@@ -111,11 +111,15 @@ def check(invocation: Invocation, file: Path, *, as_json: bool) -> None:
 
 @command.command(epilog=examples("tallgrass datasets new my-radar > datasets/my-radar.toml"))
 @click.argument("dataset_id", metavar="ID")
-def new(dataset_id: str) -> None:
+@output_option
+def new(dataset_id: str, *, as_json: bool) -> None:
     """Print a dataset file to begin with, every field explained."""
     text = dataset_template(dataset_id)
     # Refuses an id that no file may have.
     load_dataset(text, "the new file")
+    if as_json:
+        print_json({"id": dataset_id, "file": text})
+        return
     click.echo(text, nl=False)
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import click
 
-from tallgrass.bootstrap import LoopReport, Until, ingest, open_current_stores
+from tallgrass.bootstrap import LoopReport, Until, check_queue, ingest, open_current_stores
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import hide_credentials, print_json
 from tallgrass.cli.worker_processes import run_processes
@@ -25,6 +25,7 @@ PROCESSES_MAX = 64
     epilog=examples(
         "tallgrass ingest --drain",
         "tallgrass ingest --queue sqlite:///queue.db --store sqlite:///ledger.db --processes 2",
+        "tallgrass ingest --queue arn:aws:sqs:us-east-1:123456789012:nodd --store postgresql://…",
     ),
 )
 @click.option("--queue", metavar="URL", help="Where messages come from (queue.url).")
@@ -66,8 +67,9 @@ def command(  # noqa: PLR0913 - one parameter an option
         {"queue.url": queue, "database.url": store, "objects.url": objects, "worker.batch": batch}
     )
     until = Until.ONCE if once else Until.DRAINED if drain else Until.STOPPED
-    # A database that cannot be used is told once, before any process starts.
+    # A database or queue that cannot be used is told once, before any process starts.
     open_current_stores(config, read_only=True).close()
+    check_queue(config)
     with _told_to_stop() as stop:
         report = (
             _run_here(config, until, stop)

@@ -133,7 +133,7 @@ def _show(found: Overview) -> None:
             ("visible", queue.visible),
             ("in flight", queue.in_flight),
             ("dead letters", queue.dead),
-            ("oldest message", _lag(queue.oldest_sent_at, found.now)),
+            ("oldest message", _oldest(queue, found.now)),
         ]
     facts.append(("poison", _poison(found.poison)))
     show_facts(facts, title=f"Queue {found.queue_name}")
@@ -158,6 +158,12 @@ def _poison(counts: dict[PoisonState, int]) -> str:
         for state, number in counts.items()
         if number or state is PoisonState.OPEN
     )
+
+
+def _oldest(queue: QueueStatus, now: datetime) -> str:
+    if queue.oldest_sent_at is None and (queue.visible or queue.in_flight):
+        return "the queue does not tell"
+    return _lag(queue.oldest_sent_at, now)
 
 
 def _lag(since: datetime | None, now: datetime) -> str:

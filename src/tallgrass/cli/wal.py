@@ -9,7 +9,7 @@ import click
 from tallgrass.bootstrap import LedgerStats, RecordFilter
 from tallgrass.cli import wal_exchange
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
-from tallgrass.cli.text import plain, print_json
+from tallgrass.cli.text import print_json
 from tallgrass.cli.times import time_or_date
 from tallgrass.error_codes import is_unit_code, nearest
 from tallgrass.errors import InvalidInput
@@ -103,7 +103,8 @@ def show(invocation: Invocation, *, name: str, as_json: bool) -> None:
         annotations = stores.reader.annotations(record.wal_id)
     if as_json:
         document = {
-            "record": {**plain(record), **_lineage(record, attempts)},
+            "record": record,
+            "lineage": _lineage(record, attempts),
             "attempts": attempts,
             "annotations": annotations,
         }

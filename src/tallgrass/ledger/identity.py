@@ -44,8 +44,5 @@ def _milliseconds(instant: datetime) -> str:
 
 def _length_prefixed(*parts: str) -> bytes:
     """Join parts so that no two different lists of parts give the same bytes."""
-    joined = b""
-    for part in parts:
-        encoded = part.encode()
-        joined += len(encoded).to_bytes(4, "big") + encoded
-    return joined
+    encoded = [part.encode() for part in parts]
+    return b"".join(len(part).to_bytes(4, "big") + part for part in encoded)

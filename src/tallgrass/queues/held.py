@@ -63,7 +63,7 @@ class HeldMessages:
             if not self._receipts or self._hidden_until - now > self._lease_s:
                 return
             hidden_s = min(self._visibility_s, self.hideable_s())
-            if now + hidden_s <= self._hidden_until:
+            if not hidden_s or now + hidden_s <= self._hidden_until:
                 return  # at the ceiling
             stale = set(
                 queue.change_visibility([(receipt, hidden_s) for receipt in self._receipts])

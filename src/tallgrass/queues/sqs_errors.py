@@ -40,11 +40,10 @@ _TOO_MANY = 429
 _FORBIDDEN = frozenset({401, 403})
 
 #: More messages are in flight than SQS allows; deletions make room.
-OVER_LIMIT = "OverLimit"
+_OVER_LIMIT = "OverLimit"
 _MISSING = frozenset({"QueueDoesNotExist", "NonExistentQueue"})
 _THROTTLED = frozenset(
     {
-        OVER_LIMIT,
         "KmsThrottled",
         "RequestLimitExceeded",
         "RequestThrottled",
@@ -89,8 +88,11 @@ def translate(error: Exception, what: str) -> TallgrassError:
         answer = error.response.get("Error", {})
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         code, text = str(answer.get("Code", "")), str(answer.get("Message", ""))
+        message = f"{what}: {code}: {text}" if text else f"{what}: {code}"
+        if code.rpartition(".")[2] == _OVER_LIMIT:
+            return QueueThrottled(message, code="queue_over_limit")
         kind = unavailability(code) or _by_status(status) or QueueRefused
-        return kind(f"{what}: {code}: {text}" if text else f"{what}: {code}")
+        return kind(message)
     if isinstance(error, _NO_CREDENTIALS):
         return QueueDenied(f"{what}: {error}")
     if isinstance(error, _NO_ANSWER):

@@ -254,6 +254,8 @@ class Ledger:
 
     def _report(self, writes: ClaimWrites) -> None:
         """Tell what a claim transaction did, once it is committed."""
+        if not self._recorder.enabled:
+            return
         count_each(self._recorder, names.WAL_RECORDS, writes.entered())
         for unit, known in writes.held:
             report_unit(
