@@ -32,7 +32,7 @@ def columns_of(text: str) -> list[str]:
 
 ITEM_COLUMNS = columns_of(
     "collection_id item_id wal_id attempt_no body sha256 west south east north start_at end_at "
-    "created_at updated_at"
+    "datetime_at reach created_at updated_at"
 )
 PROVENANCE_COLUMNS = columns_of("wal_id activity_id attempt_no body sha256 run created_at")
 OUTBOX_COLUMNS = columns_of(
@@ -50,7 +50,7 @@ CATALOG = {
 #: Columns that are bytes, which PostgreSQL gets as text within JSON.
 _BYTES = frozenset({"evidence", "body", "run", "payload"})
 _NUMBERS = frozenset({"west", "south", "east", "north"})
-_TIMES = frozenset({"start_at", "end_at", "created_at", "updated_at"})
+_TIMES = frozenset({"start_at", "end_at", "datetime_at", "created_at", "updated_at"})
 _UUIDS = frozenset({"wal_id", "outbox_id"})
 
 

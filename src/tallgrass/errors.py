@@ -8,6 +8,7 @@
     │   ├── TransactionConflict     deadlock or serialization failure
     │   ├── CommitUnknown           the connection broke during COMMIT
     │   ├── CertificateUnreachable  the certificate of a signature cannot be had now
+    │   ├── ObjectsUnreachable      no object can be read now
     │   └── QueueUnavailable        the queue cannot be used now
     │       ├── QueueUnreachable    no answer, or a server that fails
     │       ├── QueueThrottled      too many requests for now
@@ -93,6 +94,13 @@ class CertificateUnreachable(TransientError):
     """The certificate that signed a message cannot be had now; the message stays in its queue."""
 
     default_code = "certificate_unreachable"
+    exit_code = 4
+
+
+class ObjectsUnreachable(TransientError):
+    """Nothing of a whole batch could be read: the objects' store does not answer."""
+
+    default_code = "objects_unreachable"
     exit_code = 4
 
 

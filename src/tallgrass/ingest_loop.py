@@ -88,6 +88,8 @@ class IngestLoop:
         monotonic: Callable[[], float],
         recover_every_s: float,
         progress: Callable[[], None] = lambda: None,
+        require_open: Callable[[], None] = lambda: None,
+        report: LoopReport | None = None,
     ) -> None:
         self._worker = worker
         self._lease = lease
@@ -100,11 +102,13 @@ class IngestLoop:
         self._recover_every_s = recover_every_s
         self._recovered_at: float | None = None
         self._progress = progress
+        #: Refuses a round whose units could not be worked on.
+        self._require_open = require_open
         #: A round was cut off: the ledger may hold claims of ours that we know nothing of.
         self._unsettled = False
         #: What was told since the last round that went well: each fault is told once.
         self._told: set[str] = set()
-        self.report = LoopReport()
+        self.report = report or LoopReport()
 
     def run(self, until: Until, stop: Callable[[], bool] = lambda: False) -> LoopReport:
         """Run rounds; at the end hand back whatever is still held."""
@@ -163,6 +167,7 @@ class IngestLoop:
             self._leases.hand_back(self._lease)
             self._unsettled = False
         self._recover()
+        self._require_open()
         worked = False
         unavailable: QueueUnavailable | None = None
         if not self._queue_is_off():

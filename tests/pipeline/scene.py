@@ -181,6 +181,7 @@ class Pipeline:
         sleep: Callable[[float], None] = lambda _: None,
         monotonic: Callable[[], float] = lambda: 0.0,
         recorder: Recorder = NOBODY,
+        require_open: Callable[[], None] = lambda: None,
     ) -> IngestLoop:
         """Wire the loop of the pipeline's worker."""
         return IngestLoop(
@@ -193,6 +194,7 @@ class Pipeline:
             random=lambda: 0.5,
             monotonic=monotonic,
             recover_every_s=self.lease.lease_s / 2,
+            require_open=require_open,
         )
 
     def replace_worker(self) -> None:

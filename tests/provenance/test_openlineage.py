@@ -21,7 +21,11 @@ def events_of(name: str, owned: OwnedItem | None = None) -> tuple[Any, list[Any]
     make, key = scene.MATCHES[name]
     match = make()
     result = run_chain(
-        scene.claim(match, key), match, scene.evidence(), owned, scene.context(lineage_target="marquez")
+        scene.claim(match, key),
+        match,
+        scene.evidence(),
+        owned,
+        scene.context(lineage_target="marquez"),
     )
     lineage = [each for each in result.effects.events if each.event_name.startswith("openlineage")]
     return result.outcome, [json.loads(each.payload) for each in lineage]

@@ -28,6 +28,8 @@ class ItemEffect:
     body: bytes
     sha256: str
     bbox: tuple[float, float, float, float]
+    #: Its `datetime`, and the range that it spans.
+    instant: datetime
     start: datetime
     end: datetime
 

@@ -11,7 +11,7 @@ from tallgrass.datasets.definition import Dataset
 from tallgrass.datasets.item_ids import item_id
 from tallgrass.ledger.vocabulary import StacStatus
 from tallgrass.operators.effects import ItemEffect, OwnedItem
-from tallgrass.stac.geometry import WORLD
+from tallgrass.stac.geometry import NOWHERE
 from tallgrass.stac.hrefs import item_href
 from tallgrass.stac.item import Description, build_item
 from tallgrass.stac.source_object import SourceObject
@@ -42,8 +42,8 @@ def stac_register(
         item_id=name,
         body=body,
         sha256=sha256_hex(body),
-        # The item itself has no box then; whoever searches by place still has to look at it.
-        bbox=description.box or WORLD,
+        bbox=description.box or NOWHERE,
+        instant=description.instant,
         start=description.start,
         end=description.end,
     )

@@ -15,6 +15,10 @@ Box = tuple[float, float, float, float]
 #: Where data lie of which nothing tells it.
 WORLD: Box = (-180.0, -90.0, 180.0, 90.0)
 
+#: Stands in for the box of an item without a place: outside the world, so no search by place finds
+#: it. Only columns hold it; the item itself has no box.
+NOWHERE: Box = (999.0, 999.0, 999.0, 999.0)
+
 DIGITS = 6
 _SIDES = 4
 _LONGITUDE_MAX = 180.0

@@ -10,6 +10,7 @@ from tallgrass.clock import format_instant
 from tallgrass.ledger.claim import Claim
 from tallgrass.ledger.vocabulary import StacStatus
 from tallgrass.operators.effects import Effects, EventEffect, ItemEffect
+from tallgrass.stac.search import reach_of
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Transaction, write_all
 
@@ -84,6 +85,8 @@ def _item_row(claim: Claim, item: ItemEffect) -> tuple[object, ...]:
         *item.bbox,
         format_instant(item.start),
         format_instant(item.end),
+        format_instant(item.instant),
+        reach_of(item.start, item.instant, item.end).value,
     )
 
 

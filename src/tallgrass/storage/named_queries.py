@@ -20,7 +20,8 @@ _COLUMN_TYPES = {
     "uuid": "wal_id worker_incarnation claim_id commit_id outbox_id",
     "double precision": "west south east north",
     "timestamptz": "event_time time_range_start time_range_end due_at retry_after last_attempt_at "
-    "created_at updated_at claimed_at closed_at occurred_at noted_at start_at end_at",
+    "created_at updated_at claimed_at closed_at occurred_at noted_at start_at end_at "
+    "datetime_at",
 }
 _TYPE_OF = {name: kind for kind, names in _COLUMN_TYPES.items() for name in names.split()}
 

@@ -1,17 +1,17 @@
 -- What a success writes beside the ledger.
 
--- name: insert_items(now; collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at, end_at)
+-- name: insert_items(now; collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at, end_at, datetime_at, reach)
 INSERT INTO stac_items (collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east,
-  north, start_at, end_at, created_at, updated_at)
+  north, start_at, end_at, datetime_at, reach, created_at, updated_at)
 SELECT x.collection_id, x.item_id, x.wal_id, x.attempt_no, convert_to(x.body, 'UTF8'), x.sha256, x.west, x.south, x.east,
-  x.north, x.start_at, x.end_at, :now, :now
+  x.north, x.start_at, x.end_at, x.datetime_at, x.reach, :now, :now
 FROM each_row AS x;
 
--- name: update_items(now; collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at, end_at)
+-- name: update_items(now; collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at, end_at, datetime_at, reach)
 -- Only the owner replaces its item.
 UPDATE stac_items AS i SET attempt_no = x.attempt_no, body = convert_to(x.body, 'UTF8'), sha256 = x.sha256,
   west = x.west, south = x.south, east = x.east, north = x.north, start_at = x.start_at,
-  end_at = x.end_at, updated_at = :now
+  end_at = x.end_at, datetime_at = x.datetime_at, reach = x.reach, updated_at = :now
 FROM each_row AS x
 WHERE i.collection_id = x.collection_id AND i.item_id = x.item_id
   AND CASE WHEN i.wal_id = x.wal_id THEN true ELSE false END;

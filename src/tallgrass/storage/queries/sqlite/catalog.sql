@@ -1,16 +1,16 @@
 -- What a success writes beside the ledger.
 
--- name: insert_items(now; collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at, end_at)
+-- name: insert_items(now; collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at, end_at, datetime_at, reach)
 INSERT INTO stac_items (collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east,
-  north, start_at, end_at, created_at, updated_at)
+  north, start_at, end_at, datetime_at, reach, created_at, updated_at)
 VALUES (:collection_id, :item_id, :wal_id, :attempt_no, CAST(:body AS BLOB), :sha256, :west, :south, :east,
-  :north, :start_at, :end_at, :now, :now);
+  :north, :start_at, :end_at, :datetime_at, :reach, :now, :now);
 
--- name: update_items(now; collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at, end_at)
+-- name: update_items(now; collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at, end_at, datetime_at, reach)
 -- Only the owner replaces its item.
 UPDATE stac_items SET attempt_no = :attempt_no, body = CAST(:body AS BLOB), sha256 = :sha256,
   west = :west, south = :south, east = :east, north = :north, start_at = :start_at,
-  end_at = :end_at, updated_at = :now
+  end_at = :end_at, datetime_at = :datetime_at, reach = :reach, updated_at = :now
 WHERE collection_id = :collection_id AND item_id = :item_id AND wal_id = :wal_id;
 
 -- name: insert_provenance(now; wal_id, activity_id, attempt_no, body, sha256, run)

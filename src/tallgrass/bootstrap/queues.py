@@ -1,0 +1,151 @@
+"""The queue, and what is done at its door."""
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from tallgrass.clock import Clock, system_clock
+from tallgrass.config import Config
+from tallgrass.errors import ConfigError
+from tallgrass.intake.sns_signature import AdmissionRules
+from tallgrass.ledger.claim import WorkerLease
+from tallgrass.queues.door import Door, build_door
+from tallgrass.queues.embedded import EmbeddedQueue
+from tallgrass.queues.held import HeldMessages
+from tallgrass.queues.protocol import OpenQueue, QueueStatus
+from tallgrass.queues.sns_https import Get, SnsHttps
+from tallgrass.queues.sqs_address import read_address
+from tallgrass.storage.migrations import migrate, require_current_schema
+from tallgrass.storage.queue_store import QueueStore
+from tallgrass.storage.sqlite import SqliteDatabase
+from tallgrass.telemetry import names
+from tallgrass.telemetry.recorder import NOBODY, Recorder
+
+_SQLITE = "sqlite:///"
+
+
+def open_queue(
+    config: Config,
+    *,
+    clock: Clock = system_clock,
+    ids: Callable[[], uuid.UUID] = uuid.uuid4,
+    wait_s: float | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> OpenQueue:
+    """Return the configured queue. The embedded one is made if it is not there.
+
+    On SQS nothing is asked yet, and a receive waits for `wait_s` (queue.wait_s unless given), or
+    until it is `interrupted`.
+    """
+    if config.text("queue.url").startswith(_SQLITE):
+        return open_embedded_queue(config, clock=clock, ids=ids)
+    return _open_sqs_queue(config, clock, wait_s, interrupted)
+
+
+def open_embedded_queue(
+    config: Config, *, clock: Clock = system_clock, ids: Callable[[], uuid.UUID] = uuid.uuid4
+) -> EmbeddedQueue:
+    """Return the embedded queue, made if it is not there."""
+    database = SqliteDatabase(
+        Path(config.text("queue.url").removeprefix(_SQLITE)),
+        clock=clock,
+        lock_timeout_s=config.number("database.lock_timeout_s"),
+        schema="sqlite_queue",
+    )
+    migrate(database)
+    return EmbeddedQueue(
+        config.text("queue.name"),
+        QueueStore(database),
+        ids=ids,
+        visibility_s=config.number("queue.visibility_s"),
+        max_receive_count=config.integer("queue.max_receive_count"),
+    )
+
+
+def _open_sqs_queue(
+    config: Config, clock: Clock, wait_s: float | None, interrupted: Callable[[], bool]
+) -> OpenQueue:
+    try:
+        from tallgrass.queues.sqs import SqsQueue  # noqa: PLC0415 - optional extra
+        from tallgrass.queues.sqs_client import open_client  # noqa: PLC0415
+    except ModuleNotFoundError as exc:
+        raise ConfigError("queue.url: boto3 is not installed", code="aws_missing") from exc
+    address = read_address(config.text("queue.url"))
+    receivers = config.integer("queue.receivers")
+    client = open_client(
+        address,
+        endpoint_url=config.text("queue.endpoint_url") or None,
+        connections=receivers + 1,  # the first poll is the caller's own
+    )
+    return SqsQueue(
+        config.text("queue.name"),
+        client,
+        address,
+        clock=clock,
+        sleep=time.sleep,
+        random=random.random,
+        visibility_s=config.number("queue.visibility_s"),
+        wait_s=config.number("queue.wait_s") if wait_s is None else wait_s,
+        receivers=receivers,
+        interrupted=interrupted,
+    )
+
+
+def check_queue(config: Config) -> None:
+    """Raise if the configured SQS queue is missing, denied or not to be reached.
+
+    The embedded queue is made when it is opened, so there is nothing to ask.
+    """
+    if not config.text("queue.url").startswith(_SQLITE):
+        read_queue_status(config)
+
+
+def read_queue_status(config: Config) -> QueueStatus | None:
+    """Count what waits in the configured queue, by reading only; None if it was never made."""
+    url = config.text("queue.url")
+    if not url.startswith(_SQLITE):
+        with closing(open_queue(config)) as queue:
+            return queue.status()
+    path = Path(url.removeprefix(_SQLITE))
+    if not path.exists():
+        return None
+    database = SqliteDatabase(path, clock=system_clock, read_only=True, schema="sqlite_queue")
+    try:
+        require_current_schema(database)
+        return QueueStore(database).status()
+    finally:
+        database.close()
+
+
+def open_door(
+    config: Config,
+    recorder: Recorder = NOBODY,
+    *,
+    ask: Get | None = None,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Door:
+    """Return what judges the queue's messages before they come in."""
+    return build_door(
+        AdmissionRules(
+            signatures_required=config.text("queue.signatures") == "required",
+            topics=frozenset(config.text("queue.topics").split()),
+        ),
+        ask or SnsHttps(),
+        confirms=config.flag("queue.confirm_subscriptions"),
+        monotonic=monotonic,
+        say=lambda error: recorder.event(
+            names.STORE_WAITED_FOR, error_code=error.code, message=str(error)
+        ),
+    )
+
+
+def open_held(config: Config, lease: WorkerLease) -> HeldMessages:
+    """Return what keeps the messages in hand hidden."""
+    return HeldMessages(
+        visibility_s=config.number("queue.visibility_s"),
+        lease_s=lease.lease_s,
+        monotonic=time.monotonic,
+    )

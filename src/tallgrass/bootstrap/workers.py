@@ -1,0 +1,133 @@
+"""A worker with all that it works with."""
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import tallgrass
+from tallgrass.bootstrap.queues import open_door, open_held
+from tallgrass.bootstrap.stores import Stores, config_version
+from tallgrass.clock import Clock, system_clock
+from tallgrass.config import Config
+from tallgrass.datasets.catalogue import Catalogue, default_catalogue
+from tallgrass.datasets.definition import FileFormat
+from tallgrass.datasets.folder import catalogue_with
+from tallgrass.errors import ConfigError
+from tallgrass.evidence.cloud_objects import CloudObjects, standard_s3_credentials
+from tallgrass.evidence.object_store import LocalObjects
+from tallgrass.evidence.readers import EventEvidenceReader, ObjectEvidenceReader
+from tallgrass.evidence.reading import EvidenceReader
+from tallgrass.ledger.claim import WorkerLease
+from tallgrass.operators.context import ChainContext
+from tallgrass.poison_feeding import PoisonFeeder, as_a_worker_reads
+from tallgrass.queues.door import Door
+from tallgrass.queues.held import HeldMessages
+from tallgrass.queues.protocol import Queue
+from tallgrass.telemetry.recorder import NOBODY, Recorder
+from tallgrass.worker import Worker
+
+#: Objects of a cloud read at the same time; a read waits for the network nearly all its time.
+_CLOUD_READS_MAX = 32
+#: With the longest read (70 s) on top, still within a message's hidden time of 300 s.
+_CLOUD_BATCH_S_MAX = 120.0
+
+
+def open_catalogue(config: Config) -> Catalogue:
+    """Return the datasets: the shipped ones, with those of the configured folder."""
+    folder = config.text("datasets.folder")
+    return catalogue_with(Path(folder)) if folder else default_catalogue()
+
+
+def open_reader(config: Config, catalogue: Catalogue) -> EvidenceReader:
+    """Return what reads objects: clouds, a folder, or nothing but the event."""
+    url = config.text("objects.url")
+    if url == "event":
+        return EventEvidenceReader()
+
+    def format_of(dataset_id: str) -> FileFormat | None:
+        dataset = catalogue.dataset(dataset_id)
+        return None if dataset is None else dataset.format
+
+    if url == "cloud":
+        return ObjectEvidenceReader(
+            _open_clouds(config),
+            format_of,
+            threads=_CLOUD_READS_MAX,
+            deadline_s=_CLOUD_BATCH_S_MAX,
+        )
+    folder = Path(url.removeprefix("file:"))
+    if not folder.is_dir():
+        raise ConfigError(f"objects.url: there is no folder {folder}")
+    return ObjectEvidenceReader(LocalObjects(folder), format_of)
+
+
+def _open_clouds(config: Config) -> CloudObjects:
+    signed = config.flag("objects.signed")
+    return CloudObjects(
+        endpoint_url=config.text("objects.endpoint_url"),
+        signed=signed,
+        s3_credentials=standard_s3_credentials() if signed else None,
+    )
+
+
+def open_worker(  # noqa: PLR0913 - everything can be passed in
+    config: Config,
+    stores: Stores,
+    lease: WorkerLease,
+    *,
+    queue: Queue | None,
+    reader: EvidenceReader | None = None,
+    catalogue: Catalogue | None = None,
+    recorder: Recorder = NOBODY,
+    clock: Clock = system_clock,
+    door: Door | None = None,
+    held: HeldMessages | None = None,
+) -> Worker:
+    """Wire a worker that holds a lease."""
+    catalogue = catalogue or open_catalogue(config)
+    door = door or open_door(config, recorder)
+    now = clock()
+    return Worker(
+        lease=lease,
+        ledger=stores.ledger,
+        queue=queue,
+        poison=stores.poison,
+        reader=reader or open_reader(config, catalogue),
+        catalogue=catalogue,
+        context=ChainContext(
+            code_version=tallgrass.__version__,
+            config_version=config_version(config, catalogue),
+            worker_id=lease.worker_id,
+            ingest_run_id=lease.ingest_run_id,
+            started_at=now,
+            ended_at=now,
+            rules=config.rules,
+            lineage_target=config.text("outbox.lineage_target") or None,
+        ),
+        recorder=recorder,
+        clock=clock,
+        held=held or open_held(config, lease),
+        batch_size=config.integer("worker.batch"),
+        providers=config.rules.providers,
+        admit=door.admit,
+        confirm=door.confirm,
+    )
+
+
+def open_feeder(
+    config: Config,
+    stores: Stores,
+    *,
+    catalogue: Catalogue | None = None,
+    door: Door | None = None,
+    ids: Callable[[], uuid.UUID] = uuid.uuid4,
+) -> PoisonFeeder:
+    """Wire what feeds poison messages again; it reads a body as a worker of this queue would."""
+    queue_name = config.text("queue.name")
+    read = as_a_worker_reads(
+        queue_name,
+        catalogue or open_catalogue(config),
+        config.rules.providers,
+        (door or open_door(config)).admit,
+    )
+    return PoisonFeeder(stores.poison, queue_name=queue_name, read=read, ids=ids)
