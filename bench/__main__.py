@@ -9,7 +9,16 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 
-from bench import intake, ledger, pipeline, report, sqs
+from bench import (
+    catalog_search,
+    evidence,
+    intake,
+    ledger,
+    pipeline,
+    report,
+    sqs,
+    validation,
+)
 from tests.plugins.postgres_server import PostgresServer, new_folder
 
 
@@ -29,9 +38,12 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="tallgrass-bench-") as folder:
             rows = intake.benchmarks(quick=quick)
+            rows += evidence.benchmarks(Path(folder) / "evidence", quick=quick)
             rows += pipeline.benchmarks(Path(folder), new_postgres, quick=quick)
             rows += ledger.benchmarks(Path(folder), new_postgres, quick=quick)
             rows += sqs.benchmarks(quick=quick)
+            rows += validation.benchmarks()
+            rows += catalog_search.benchmarks(Path(folder), new_postgres, quick=quick)
     finally:
         server.remove()
     report.write(rows)

@@ -47,6 +47,11 @@ CATALOG = {
         ("PRIMARY KEY (outbox_id)", "UNIQUE (subject, idempotency_key, target)"),
     ),
 }
+#: What searches go by.
+INDEX = (
+    "CREATE INDEX stac_items_searched ON stac_items (collection_id, reach, datetime_at, item_id"
+    ", start_at, end_at, west, south, east, north)"
+)
 #: Columns that are bytes, which PostgreSQL gets as text within JSON.
 _BYTES = frozenset({"evidence", "body", "run", "payload"})
 _NUMBERS = frozenset({"west", "south", "east", "north"})
@@ -65,6 +70,7 @@ class SqliteCatalog(SqliteFloor):
             self.connection.execute(f"CREATE TABLE {table} ({typed}, {', '.join(keys)})")
             marks = ", ".join("CAST(? AS BLOB)" if name in _BYTES else "?" for name in columns)
             self._inserts.append(f"INSERT INTO {table} VALUES ({marks})")
+        self.connection.execute(INDEX)
         self._close_attempt = self._close_attempt.replace(
             "evidence = ?", "evidence = CAST(? AS BLOB)"
         )
@@ -112,6 +118,7 @@ class PostgresCatalog(PostgresFloor):
                 f"INSERT INTO {table} SELECT {values}"
                 f" FROM json_to_recordset(%s::json) AS x ({sent})".encode()
             )
+        self.connection.execute(INDEX.replace(", start_at,", ") INCLUDE (start_at,").encode())
 
     def open_attempts(self, records: Rows, attempts: Rows) -> None:
         """Write claimed records and their open attempts."""

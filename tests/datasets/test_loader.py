@@ -165,7 +165,7 @@ REFUSALS = [
     ('["radar-pds"]', "[]", "buckets: must name at least one"),
     ('["radar-pds"]', '["a", "a"]', "buckets: names something twice"),
     ('["radar-pds"]', '"radar-pds"', "buckets: must be a list of texts"),
-    ('"nexrad-level2"', '"nexrad-level3"', "format: unknown word 'nexrad-level3'; did you mean"),
+    ('"nexrad-level2"', '"nexrad-levle2"', "format: unknown word 'nexrad-levle2'; did you mean"),
     ("cadence_s = 300", "cadence_s = 0", "cadence_s: must be a number of seconds above 0"),
     ("cadence_s = 300", "cadence_s = inf", "cadence_s: must be a number of seconds above 0"),
     ("cadence_s = 300", "cadence_s = nan", "cadence_s: must be a number of seconds above 0"),

@@ -19,7 +19,7 @@ from tallgrass.datasets.definition import FileFormat
 from tallgrass.error_codes import lookup
 from tallgrass.errors import ConfigError
 from tallgrass.evidence.cloud_objects import CloudObjects, Patience, standard_s3_credentials
-from tallgrass.evidence.object_store import LocalObjects, ObjectBytes
+from tallgrass.evidence.object_store import LocalObjects, ObjectBytes, RangeUnread
 from tallgrass.evidence.readers import ObjectEvidenceReader
 from tallgrass.evidence.reading import Evidence, ReadFailure
 from tests.evidence.samples import grib2, hdf5, nexrad
@@ -332,6 +332,24 @@ def test_an_object_really_overwritten_between_head_and_tail(
         code="io_error", message=f"{uri} changed while it was read"
     )
     assert isinstance(s3(ministack).read(uri, TAIL), ObjectBytes)
+
+
+def test_further_bytes_are_of_the_same_version(
+    ministack: AwsServer, put: Callable[[str, bytes], str]
+) -> None:
+    """More of an object can be read while it is the same; of another one nothing is."""
+    content = bytes(range(250)) * 1000
+    uri = put("key", content)
+    answer = s3(ministack).read(uri, TAIL)
+    assert isinstance(answer, ObjectBytes)
+    assert not answer.near
+    assert answer.more is not None
+    assert answer.more(100_003, 4) == content[100_003:100_007]
+    assert answer.more(len(content) - 2, 10) == content[-2:]
+    put("key", bytes(len(content)))
+    with pytest.raises(RangeUnread) as caught:
+        answer.more(100_003, 4)
+    assert caught.value.failure.code == "io_error"
 
 
 def test_an_object_that_was_empty_and_is_not_any_more() -> None:

@@ -45,7 +45,11 @@ def test_a_volume_is_complete_by_its_tail() -> None:
 
 def test_a_volume_cut_between_records_is_not_complete() -> None:
     """Records that all end well, without one that says it is the last, are too few."""
-    for blocks in ([b"metadata"], [long_block(number) for number in range(9)]):
+    for blocks in (
+        [b"metadata"],
+        [long_block(number) for number in range(9)],
+        [long_block(number, 30_000) for number in range(9)],
+    ):
         data = volume_header() + b"".join(ldm(block) for block in blocks)
         header, issues = read(LEVEL2, data)
         assert (header["complete"], issues) == (False, ("size_too_small",))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tallgrass.evidence import object_store
-from tallgrass.evidence.object_store import LocalObjects, ObjectBytes
+from tallgrass.evidence.object_store import LocalObjects, ObjectBytes, RangeUnread
 from tallgrass.evidence.reading import ReadFailure
 
 if TYPE_CHECKING:
@@ -70,8 +70,12 @@ def test_a_large_object_is_read_in_pieces(
     )
 
 
-def test_a_copy_has_the_same_etag(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("piece_bytes", [2, 4096])
+def test_a_copy_has_the_same_etag(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int
+) -> None:
     """The etag is the content's alone: a copy in another folder, with another time, has it too."""
+    monkeypatch.setattr(object_store, "PIECE_BYTES", piece_bytes)
     put(folder, "key", b"content")
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
@@ -196,12 +200,42 @@ def test_an_object_that_changes_while_it_is_read(
     monkeypatch.setattr(object_store, "PIECE_BYTES", piece_bytes)
     path = put(folder, "key", b"content")
     os.utime(path, (0, 0))
+    monkeypatch.setattr(object_store, "_read_small", lambda _: None)
     objects = LocalObjects(folder)
     objects._store = ChangingStore(objects._store, path, content)  # type: ignore[assignment]
     answer = objects.read("s3://bucket/key", TAIL)
     assert answer == ReadFailure(
         code="io_error", message="s3://bucket/key changed while it was read"
     )
+
+
+@pytest.mark.parametrize("content", [b"another", b"a longer content", b"less"])
+def test_a_small_object_that_changes_while_it_is_read_is_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    """A small file that is written while it is read gives the new content, or none; never both."""
+    path = put(folder, "key", b"content")
+    os.utime(path, (0, 0))
+    read_file = os.read
+
+    def written_meanwhile(descriptor: int, length: int) -> bytes:
+        data = read_file(descriptor, length)
+        path.write_bytes(content)
+        return data
+
+    monkeypatch.setattr(os, "read", written_meanwhile)
+    answer = LocalObjects(folder).read("s3://bucket/key", TAIL)
+    assert isinstance(answer, ObjectBytes)
+    assert (answer.head, answer.size) == (content, len(content))
+    assert answer.etag == hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+
+def test_a_pipe_is_no_object(folder: Path) -> None:
+    """What is no file is not waited for as one."""
+    path = put(folder, "key", b"")
+    path.unlink()
+    os.mkfifo(path)
+    assert object_store._read_small(str(path)) is None
 
 
 @pytest.mark.parametrize(
@@ -227,3 +261,39 @@ def test_every_error_of_the_store_has_a_code(
     assert isinstance(answer, ReadFailure)
     assert answer.code == code
     assert "s3://bucket/key" in answer.message
+
+
+def test_further_bytes_are_of_the_same_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of a large file can be read while it is the same; of another one nothing is."""
+    monkeypatch.setattr(object_store, "PIECE_BYTES", 1000)
+    path = tmp_path / "bucket" / "key"
+    path.parent.mkdir()
+    path.write_bytes(bytes(range(250)) * 20)
+    answer = LocalObjects(tmp_path).read("s3://bucket/key", 10)
+    assert isinstance(answer, ObjectBytes)
+    assert answer.near
+    assert answer.more is not None
+    assert answer.more(4998, 10) == bytes([248, 249])
+    assert answer.more(253, 4) == bytes([3, 4, 5, 6])
+    path.write_bytes(bytes(5001))
+    with pytest.raises(RangeUnread) as caught:
+        answer.more(0, 4)
+    assert caught.value.failure.code == "io_error"
+    path.unlink()
+    with pytest.raises(RangeUnread) as caught:
+        answer.more(0, 4)
+    assert caught.value.failure.code == "missing_object"
+
+
+def test_further_bytes_of_a_small_file_are_those_that_were_read(tmp_path: Path) -> None:
+    """A small file was read whole: whatever becomes of it, its bytes are at hand."""
+    path = tmp_path / "bucket" / "key"
+    path.parent.mkdir()
+    path.write_bytes(b"0123456789")
+    answer = LocalObjects(tmp_path).read("s3://bucket/key", 4)
+    assert isinstance(answer, ObjectBytes)
+    path.write_bytes(b"other")
+    assert answer.more is not None
+    assert answer.more(3, 4) == b"3456"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,11 +10,12 @@ from hypothesis import strategies as st
 
 from tallgrass.datasets.definition import FileFormat
 from tallgrass.error_codes import is_unit_code
-from tallgrass.evidence.object_store import LocalObjects, ObjectBytes
+from tallgrass.evidence.object_store import LocalObjects, ObjectBytes, RangeUnread
 from tallgrass.evidence.readers import EventEvidenceReader, ObjectEvidenceReader
 from tallgrass.evidence.reading import Evidence, ReadFailure
 from tallgrass.ledger.unit import ObjectReference
 from tests.evidence.samples import grib2, hdf5, nexrad
+from tests.evidence.test_grib2 import large
 from tests.support.builders import unit, units
 
 if TYPE_CHECKING:
@@ -158,11 +160,11 @@ def test_a_reader_can_be_used_after_its_end() -> None:
     reader.close()
 
 
-def test_a_dataset_without_a_format_has_an_empty_header() -> None:
-    """Where no format is known, size and etag are read and nothing is judged."""
+def test_a_dataset_without_a_format_tells_what_the_first_bytes_are() -> None:
+    """Where no format is known, size, etag and kind of file are read and nothing is judged."""
     (answer,) = ObjectEvidenceReader(MadeUp({}), lambda _: None, threads=1).read(units(1))
     assert isinstance(answer, Evidence)
-    assert (answer.etag, dict(answer.header), answer.issues) == ("0", {}, ())
+    assert (answer.etag, dict(answer.header), answer.issues) == ("0", {"magic": "hdf5"}, ())
 
 
 def test_a_zero_byte_object_is_evidence(tmp_path: Path) -> None:
@@ -224,3 +226,76 @@ def test_an_etag_beyond_reason_is_refused() -> None:
     assert 6 * 1024 < len(fits.to_bytes()) <= 8192
     assert isinstance(failed, ReadFailure)
     assert failed.code == "etag_mismatch"
+
+
+class Far:
+    """One object of a cloud; further requests are counted."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.requests: list[tuple[int, int]] = []
+
+    def read(self, object_uri: str, tail_bytes: int) -> ObjectBytes:
+        """Return head and tail, and a way to more."""
+        content = self.content
+        return ObjectBytes(
+            head=content[:4096],
+            tail=content[-tail_bytes:],
+            size=len(content),
+            etag="0",
+            more=self.more,
+        )
+
+    def more(self, start: int, length: int) -> bytes:
+        """Return further bytes."""
+        self.requests.append((start, length))
+        return self.content[start : start + length]
+
+
+def test_the_last_message_of_a_far_file_takes_one_request() -> None:
+    """Where only the file tells its times, its last message is looked for by one request."""
+    objects = Far(large(1) + large(5) + large(9))
+    (answer,) = ObjectEvidenceReader(objects, lambda _: FileFormat.GRIB2_GRID).read(units(1))
+    assert isinstance(answer, Evidence)
+    assert (answer.header["messages"], len(objects.requests)) == (None, 1)
+    assert answer.header["steps_s"] == [[3600, 3600], [32400, 32400]]
+    assert objects.requests[0][1] < 2 * len(large(1))
+
+
+@pytest.mark.parametrize(
+    ("content", "file_format"),
+    [
+        (large(1) + large(5), FileFormat.GRIB2),
+        (large(1), FileFormat.GRIB2_GRID),
+        ((large(1) + large(5))[:-1], FileFormat.GRIB2_GRID),
+        (nexrad(), FileFormat.NEXRAD_LEVEL2_RADIALS),
+    ],
+)
+def test_a_far_file_is_read_by_head_and_tail(content: bytes, file_format: FileFormat) -> None:
+    """Where the key tells the times, and where all is seen or broken, nothing more is asked for."""
+    objects = Far(content)
+    ObjectEvidenceReader(objects, lambda _: file_format).read(units(1))
+    assert objects.requests == []
+
+
+def test_a_range_that_cannot_be_read_is_passed_on() -> None:
+    """What the store says of a further request is what the reader says."""
+    objects = Far(large(1) + large(5) + large(9))
+    refused = ReadFailure(code="transient_network_error", message="gone")
+
+    def more(start: int, length: int) -> bytes:
+        raise RangeUnread(refused)
+
+    objects.more = more  # type: ignore[method-assign]
+    reader = ObjectEvidenceReader(objects, lambda _: FileFormat.GRIB2_GRID)
+    assert reader.read(units(1)) == [refused]
+
+
+def test_the_name_chooses_the_format() -> None:
+    """Of a dataset of several formats the key's end says which it is."""
+    names = {"a/x.nc": "hdf5", "a/gfs.t12z.pgrb2.0p25.f001": "grib2-grid", "a/unknown": None}
+    for key, expected in names.items():
+        each = replace(unit(0), object_uri=f"s3://noaa-goes19/{key}")
+        (answer,) = ObjectEvidenceReader(Far(bytes(500)), lambda _: FileFormat.BY_NAME).read([each])
+        assert isinstance(answer, Evidence)
+        assert answer.issues == (() if expected is None else ("content_type_invalid",)), key

@@ -85,6 +85,18 @@ def test_a_forecast_is_for_its_valid_time() -> None:
     assert found.properties["forecast:horizon"] == "PT2H"
 
 
+def test_a_key_that_names_the_issue_is_no_contradiction() -> None:
+    """A forecast for days ahead may be named by its issue; one of another week may not."""
+    match = scene.nexrad()
+    times = {"start": "2025-01-05T00:00:00Z", "end": "2025-01-07T00:00:00Z"}
+    evidence = header(reference_time="2025-01-01T22:00:00Z", **times)
+    report = metadata_extract(match, evidence)
+    assert report.report.status is CheckStatus.OK
+    assert described(report).start == datetime(2025, 1, 5, tzinfo=UTC)
+    late = header(reference_time="2025-01-04T22:00:00Z", **times)
+    assert code_of(metadata_extract(match, late)) == [("invalid_time_range", "suspect")]
+
+
 def test_a_group_that_took_no_part_gives_no_property() -> None:
     """An optional part of the key that is absent is no fault."""
     match = scene.glm(groups={"satellite": "19", "environment": None})

@@ -167,6 +167,8 @@ def test_an_item_does_not_free_a_unit_from_quarantine(backend: Backend, tmp_path
         "north": 1.0,
         "start_at": held["created_at"],
         "end_at": held["created_at"],
+        "datetime_at": held["created_at"],
+        "reach": "hour",
         "created_at": held["created_at"],
         "updated_at": held["created_at"],
     }

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tallgrass.operators.chain import run_chain
-from tallgrass.stac.item import Description, build_item
+from tallgrass.stac.item import PROVENANCE_REL, Description, build_item
 from tallgrass.stac.source_object import SourceObject, multihash, plain_etag
 from tests.operators import scene
 from tests.stac import schemas
@@ -54,7 +54,9 @@ def check_structure(item: Any) -> None:
     assert (item["geometry"]["type"] == "MultiPolygon") == (west > east)
     relations = {each["rel"]: each["href"] for each in item["links"]}
     assert relations["collection"] == relations["parent"] == "../collection.json"
-    assert relations["self"] == f"./{item['id']}.json"
+    # STAC allows only a full address as `self`, and where an item is served is not known.
+    assert "self" not in relations
+    assert relations[PROVENANCE_REL] == f"./{item['id']}.prov.jsonld"
     for asset in item["assets"].values():
         assert asset["href"].startswith("s3://")
         assert asset["alternate"]["https"]["href"].startswith("https://")
@@ -198,9 +200,11 @@ def test_a_strange_key_stands_encoded_in_its_https_address() -> None:
     assert data["alternate"]["https"]["href"] == (
         "https://s3.amazonaws.com/my.bucket/a%20b/%C3%BC%2B%252B%3F.nc"
     )
-    assert {"rel": "self", "href": "./odd%20id.json", "type": "application/geo+json"} in item[
-        "links"
-    ]
+    assert {
+        "rel": PROVENANCE_REL,
+        "href": "./odd%20id.prov.jsonld",
+        "type": "application/ld+json",
+    } in item["links"]
 
 
 def test_two_datasets_of_one_name_do_not_mix() -> None:

@@ -21,7 +21,8 @@ from tallgrass.telemetry.recorder import MemoryRecorder, NoopRecorder
 from tests.pipeline.scene import Pipeline, things
 from tests.pipeline.watched import WatchedDatabase
 from tests.support.backends import Backend, prepare
-from tests.telemetry.faulty_run import COUNTERPARTS, OBSERVED, FaultyRun, P
+from tests.telemetry.faulty_run import FaultyRun
+from tests.telemetry.watching import COUNTERPARTS, OBSERVED, P
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

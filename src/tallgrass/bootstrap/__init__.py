@@ -23,6 +23,7 @@ from tallgrass.bootstrap.stores import (
 )
 from tallgrass.bootstrap.workers import open_catalogue, open_feeder, open_reader, open_worker
 from tallgrass.ingest_loop import LoopReport, Until
+from tallgrass.storage.catalog_reader import CatalogView
 from tallgrass.storage.exchange import Imported
 from tallgrass.storage.health import Health
 from tallgrass.storage.ledger_reader import Annotation, HistoryEvent, LedgerStats, RecordFilter
@@ -31,6 +32,7 @@ from tallgrass.storage.proofs import Counts, applied_etags, count_for_proof, sto
 
 __all__ = [
     "Annotation",
+    "CatalogView",
     "Counts",
     "Health",
     "HistoryEvent",

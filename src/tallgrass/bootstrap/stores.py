@@ -16,6 +16,7 @@ from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.errors import DatabaseUnusable
 from tallgrass.stac.collections import build_collection
 from tallgrass.storage.audit_store import AuditStore
+from tallgrass.storage.catalog_reader import CatalogReader
 from tallgrass.storage.catalog_writes import CatalogWrites, CollectionStore
 from tallgrass.storage.exchange import Imported, export_lines, import_lines
 from tallgrass.storage.governance_store import SwitchStore
@@ -53,6 +54,7 @@ class Stores:
     switches: SwitchStore
     poison: PoisonStore
     collections: CollectionStore
+    catalog: CatalogReader
 
     def close(self) -> None:
         """Close the connection."""
@@ -126,6 +128,7 @@ def open_stores(
         switches=SwitchStore(runner),
         poison=PoisonStore(runner),
         collections=CollectionStore(runner),
+        catalog=CatalogReader(database),
     )
 
 

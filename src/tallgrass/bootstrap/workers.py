@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import tallgrass
@@ -14,6 +15,7 @@ from tallgrass.datasets.definition import FileFormat
 from tallgrass.datasets.folder import catalogue_with
 from tallgrass.errors import ConfigError
 from tallgrass.evidence.cloud_objects import CloudObjects, standard_s3_credentials
+from tallgrass.evidence.hdf5_children import Hdf5Children
 from tallgrass.evidence.object_store import LocalObjects
 from tallgrass.evidence.readers import EventEvidenceReader, ObjectEvidenceReader
 from tallgrass.evidence.reading import EvidenceReader
@@ -54,11 +56,17 @@ def open_reader(config: Config, catalogue: Catalogue) -> EvidenceReader:
             format_of,
             threads=_CLOUD_READS_MAX,
             deadline_s=_CLOUD_BATCH_S_MAX,
+            attributes=_open_attributes(),
         )
     folder = Path(url.removeprefix("file:"))
     if not folder.is_dir():
         raise ConfigError(f"objects.url: there is no folder {folder}")
-    return ObjectEvidenceReader(LocalObjects(folder), format_of)
+    return ObjectEvidenceReader(LocalObjects(folder), format_of, attributes=_open_attributes())
+
+
+def _open_attributes() -> Hdf5Children | None:
+    """Return what reads attributes of HDF5; without the extra `formats` nothing does."""
+    return None if find_spec("h5py") is None else Hdf5Children()
 
 
 def _open_clouds(config: Config) -> CloudObjects:

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "wal": ("wal", "Look at the ledger: list, show, history, stats, export, import."),
     "queue": ("queue", "Look at the queue: how much waits, and for how long."),
     "poison": ("poison", "Messages that could not be understood: list, show, feed again."),
+    "stac": ("stac", "Use the catalog: export, validate, serve it as a STAC API."),
     "datasets": ("datasets", "What is ingested: list, show, check and write dataset files."),
     "inspect": ("inspect", "See what the pipeline would make of a message."),
     "audit": ("audit", "The log of who did what: list, seal, verify."),

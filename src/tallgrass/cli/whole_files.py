@@ -1,11 +1,14 @@
-"""Files that appear whole or not at all."""
+"""Files and folders that appear whole or not at all."""
 
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+from tallgrass.errors import Refused
 
 
 @contextmanager
@@ -24,6 +27,42 @@ def appearing_whole(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def appearing_folder(path: Path, *, replace: Callable[[Path], bool]) -> Iterator[Path]:
+    """Fill a folder beside the target, then put it in its place.
+
+    A target that is there and not empty is replaced only if `replace` says so.
+    """
+    path = path.absolute()
+    _require_free(path, replace)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    half = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield half
+        half.chmod(0o755)
+        os.sync()  # one call for all files, which may be a million
+        _require_free(path, replace)
+        if path.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+            path.replace(old)
+            half.replace(path)
+            shutil.rmtree(old)
+        else:
+            half.replace(path)
+        _sync_folder(path.parent)
+    except BaseException:
+        shutil.rmtree(half, ignore_errors=True)
+        raise
+
+
+def _require_free(path: Path, replace: Callable[[Path], bool]) -> None:
+    there = path.is_symlink() or path.exists()
+    if there and (
+        path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and not replace(path))
+    ):
+        raise Refused(f"{path} is there already", code="export_target_in_use")
 
 
 def _sync_folder(folder: Path) -> None:

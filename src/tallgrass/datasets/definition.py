@@ -14,11 +14,24 @@ class Severity(StrEnum):
 
 
 class FileFormat(StrEnum):
-    """The formats whose header is read."""
+    """The formats whose header is read, each also through gzip or bzip2."""
 
+    #: HDF5 by its superblock: key or dataset tell times and places.
     NETCDF4 = "netcdf4"
+    #: HDF5 with the attributes that tell times and places.
+    HDF5 = "hdf5"
     NEXRAD_LEVEL2 = "nexrad-level2"
+    #: With first and last time, pattern and place of the radials: every record is decompressed.
+    NEXRAD_LEVEL2_RADIALS = "nexrad-level2-radials"
+    NEXRAD_CHUNK = "nexrad-chunk"
+    NEXRAD_LEVEL3 = "nexrad-level3"
     GRIB2 = "grib2"
+    #: With times and place from messages and grid, where the key does not tell them.
+    GRIB2_GRID = "grib2-grid"
+    TIFF = "tiff"
+    FITS = "fits"
+    #: Of several formats, told by the end of the key, else by the first bytes.
+    BY_NAME = "by-name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +164,7 @@ class Dataset:
     topics: tuple[str, ...]
     #: Topics that are gone; their messages are still met in archives.
     retired_topics: tuple[str, ...] = ()
-    #: None where no header is read.
+    #: None where only the kind of file is told, and nothing is judged.
     format: FileFormat | None
     #: None where objects come irregularly.
     cadence_s: float | None

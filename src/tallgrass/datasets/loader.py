@@ -17,8 +17,8 @@
     [governance]     care_label, sensitivity, reject
     [[examples]]     key with start, end, reference, or with ignored: the file proves its grammar
 
-Without [key] or its pattern every object is a unit without a time. Without `format` no header is
-read, without `cadence_s` objects come irregularly.
+Without [key] or its pattern every object is a unit without a time. Without `format` only the kind
+of file is told, by its first bytes; without `cadence_s` objects come irregularly.
 
 Whatever cannot be used is refused with the file, the field and what is allowed there.
 """

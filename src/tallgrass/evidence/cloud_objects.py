@@ -24,11 +24,12 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from tallgrass.errors import ConfigError
 from tallgrass.evidence.formats import HEAD_BYTES
-from tallgrass.evidence.object_store import ObjectBytes
+from tallgrass.evidence.header import Ranges
+from tallgrass.evidence.object_store import ObjectBytes, RangeUnread
 from tallgrass.evidence.reading import ReadFailure
 
 if TYPE_CHECKING:
-    from obstore import GetResult
+    from obstore import GetOptions, GetResult
 
 #: What the first request asks for: the head, and the whole of a small object.
 FIRST_BYTES = 64 * 1024
@@ -190,7 +191,24 @@ def _read(store: Store, key: str, object_uri: str, tail_bytes: int) -> ObjectByt
         if not _is_same(last, size, etag):
             return _changed(object_uri)
         tail = (content + bytes(last.bytes()))[-tail_bytes:]
-    return ObjectBytes(head=head, tail=tail, size=size, etag=_plain(etag))
+    more = _ranges(store, key, object_uri, etag)
+    return ObjectBytes(head=head, tail=tail, size=size, etag=_plain(etag), more=more)
+
+
+def _ranges(store: Store, key: str, object_uri: str, etag: str) -> Ranges:
+    """Return what reads further ranges of the same version, one request each."""
+
+    def read(start: int, length: int) -> bytes:
+        options: GetOptions = {"range": (start, start + length), "if_match": etag}
+        try:
+            result = store.get(key, options=options)
+            if result.meta["e_tag"] != etag:
+                raise RangeUnread(_changed(object_uri))
+            return bytes(result.bytes())
+        except (OSError, ValueError, BaseError) as exc:
+            raise RangeUnread(_failure(exc, object_uri)) from None
+
+    return read
 
 
 def _read_empty(store: Store, key: str, object_uri: str) -> ObjectBytes | ReadFailure:

@@ -6,7 +6,14 @@ a user block of 512, 1024 or 2048 bytes. From version 2 on a checksum covers it.
 
 from dataclasses import dataclass
 
-from tallgrass.evidence.header import NOT_THE_FORMAT, TOO_LONG, TOO_SHORT, Verdict, wrong_start
+from tallgrass.evidence.header import (
+    NOT_THE_FORMAT,
+    TOO_LONG,
+    TOO_SHORT,
+    Seen,
+    Verdict,
+    wrong_start,
+)
 from tallgrass.evidence.lookup3 import lookup3
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -32,8 +39,9 @@ class _Superblock:
     sound: bool
 
 
-def read_header(head: bytes, _tail: bytes, size: int) -> Verdict:
+def read_header(seen: Seen, *, name: str = "netcdf4") -> Verdict:
     """Return the superblock's version and whether the file ends where it says."""
+    head, size = seen.head, seen.size
     place = next((at for at in _PLACES if head.startswith(SIGNATURE, at)), None)
     if place is None:
         return {}, (wrong_start(head, SIGNATURE),)
@@ -49,7 +57,7 @@ def read_header(head: bytes, _tail: bytes, size: int) -> Verdict:
     elif size > block.end_of_file:
         issues.append(TOO_LONG)
     return {
-        "format": "netcdf4",
+        "format": name,
         "superblock_version": block.version,
         "end_of_file": block.end_of_file,
         "complete": not issues,

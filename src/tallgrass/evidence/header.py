@@ -1,4 +1,7 @@
-"""What a format reader answers."""
+"""What a format reader sees of an object, and what it answers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 #: What was found in the bytes (JSON values, small), and the issue codes that were met.
 #: Issues: `content_type_invalid` where the bytes are not what the format says, `size_too_small`
@@ -9,6 +12,38 @@ NOT_THE_FORMAT = "content_type_invalid"
 TOO_SHORT = "size_too_small"
 TOO_LONG = "size_too_large"
 NO_BYTES = "size_zero"
+
+#: Reads so many bytes from a position of the object, in the version that head and tail are of.
+Ranges = Callable[[int, int], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What can be seen of an object of `size` bytes: its head and tail, which may overlap.
+
+    With `more` any of its bytes can, and a reader may look wherever the format points to.
+    """
+
+    head: bytes
+    tail: bytes
+    size: int
+    more: Ranges | None = None
+
+    def at(self, position: int, length: int) -> bytes | None:
+        """Return the bytes from a position, fewer at the object's end; None if they are unseen."""
+        stop = min(position + length, self.size)
+        if stop <= len(self.head):
+            return self.head[position:stop]
+        tail_start = self.size - len(self.tail)
+        if position >= tail_start:
+            return self.tail[position - tail_start : stop - tail_start]
+        return None if self.more is None else self.more(position, stop - position)
+
+    def content(self, length_max: int) -> bytes | None:
+        """Return the whole object, if all of it can be seen and it is no longer than that."""
+        if self.size > length_max:
+            return None
+        return self.at(0, self.size)
 
 
 def wrong_start(start: bytes, *magics: bytes) -> str:

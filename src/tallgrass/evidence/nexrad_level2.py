@@ -3,24 +3,37 @@
 Layout: ICD 2620010 for the header, 2620002 for the messages. A volume header of 24 bytes is
 followed by LDM records, each a signed size and a bzip2 block; the size of the last one is negative.
 Before 2016 whole files were gzipped, with plain messages inside. Only sizes are followed: nothing
-but the first bytes of a gzip file is decompressed.
+but the first bytes of a gzip file is decompressed, unless its end cannot tell and all of it is
+near.
 """
 
 import re
-import zlib
 from datetime import UTC, datetime, timedelta
 from struct import Struct
 
 from tallgrass.clock import format_instant
-from tallgrass.evidence.header import NOT_THE_FORMAT, TOO_LONG, TOO_SHORT, Verdict, wrong_start
+from tallgrass.evidence.header import (
+    NOT_THE_FORMAT,
+    TOO_LONG,
+    TOO_SHORT,
+    Seen,
+    Verdict,
+    wrong_start,
+)
+from tallgrass.evidence.nexrad_messages import FIXED_MESSAGE_BYTES, messages_end
+from tallgrass.evidence.wrapping import (
+    GZIP,
+    GZIP_BYTES_MIN,
+    INFLATED_BYTES_MAX,
+    ends_a_block,
+    first_inflated,
+    inflated,
+    inflated_size,
+)
 
 VOLUME_HEADER_BYTES = 24
-#: A message of the fixed form, with the 12 bytes that the communication manager put before it.
-FIXED_MESSAGE_BYTES = 2432
 
 _MAGICS = (b"AR2V00", b"ARCHIVE2.")
-_GZIP = b"\x1f\x8b\x08"
-_GZIP_BYTES_MIN = 18
 #: A gzip file of so many bytes shows at least the volume header.
 _GZIP_SHOWS_HEADER = 1024
 _START = re.compile(rb"(AR2V00(\d\d)|ARCHIVE2)[.](\d{3})")
@@ -32,9 +45,6 @@ _DAYS_MAX = 65_535
 _DAY_MS = 86_400_000
 
 _BZIP2 = b"BZh"
-#: The last 80 bits of a bzip2 block, before up to 7 bits of padding, begin with this number.
-_BZIP2_END = 0x177245385090
-_BZIP2_END_BYTES = 11
 #: The communication manager's bytes, and a message as far as its type.
 _MESSAGE_START = 16
 _MESSAGE_TYPE_MAX = 33
@@ -42,27 +52,28 @@ _MESSAGE_TYPE_MAX = 33
 _FIXED_FORM = (None, 1)
 
 
-def read_header(head: bytes, tail: bytes, size: int) -> Verdict:
+def read_header(seen: Seen) -> Verdict:
     """Return site, volume and time of a volume, and whether its last record is there."""
-    if head.startswith(_GZIP):
-        return _read_gzip(head, tail, size)
-    header, version = _volume_header(head)
+    head, size = seen.head, seen.size
+    if head.startswith(GZIP):
+        return _read_gzip(seen)
+    header, version = volume_header(head)
     if header is None:
         return {}, (_why_none(head),)
     if size < VOLUME_HEADER_BYTES + 4:
         return {**header, "compression": None, "complete": False}, (TOO_SHORT,)
     after = head[VOLUME_HEADER_BYTES + 4 : VOLUME_HEADER_BYTES + 4 + len(_BZIP2)]
     if after and _BZIP2.startswith(after):
-        complete, issue = _follow_records(head, tail, size)
+        complete, issue = _follow_records(seen)
         compression = "bzip2"
     else:
-        complete, issue = _judge_plain(head, version, size)
+        complete, issue = _judge_plain(seen, version)
         compression = "none"
     header |= {"compression": compression, "complete": complete}
     return header, (issue,) if issue else ()
 
 
-def _volume_header(start: bytes) -> tuple[dict[str, object] | None, int | None]:
+def volume_header(start: bytes) -> tuple[dict[str, object] | None, int | None]:
     """Return what the volume header says, and its version; None where it is none."""
     match = _START.match(start)
     if match is None or len(start) < VOLUME_HEADER_BYTES:
@@ -86,37 +97,38 @@ def _why_none(start: bytes) -> str:
         return TOO_SHORT if len(start) < VOLUME_HEADER_BYTES else NOT_THE_FORMAT
     if len(start) < len(b"AR2V0006.001") and start.startswith(_MAGICS):
         return TOO_SHORT
-    return wrong_start(start, *_MAGICS, _GZIP)
+    return wrong_start(start, *_MAGICS, GZIP)
 
 
-def _follow_records(head: bytes, tail: bytes, size: int) -> tuple[bool | None, str | None]:
+def _follow_records(seen: Seen) -> tuple[bool | None, str | None]:
     """Follow the sizes that can be seen; return whether the volume is complete, and the issue.
 
     None: the end is the end of a record, but whether it is the last one cannot be seen.
     """
-    position = VOLUME_HEADER_BYTES
-    while position + 4 <= min(len(head), size):
-        (length,) = _SIZE.unpack_from(head, position)
-        block = head[position + 4 : position + 4 + len(_BZIP2)]
-        if length == 0 or not _BZIP2.startswith(block):
+    position, size = VOLUME_HEADER_BYTES, seen.size
+    while position + _SIZE.size <= size:
+        start = seen.at(position, _SIZE.size + len(_BZIP2))
+        if start is None:
+            return _last_record(seen.tail) if ends_a_block(seen.tail) else (False, TOO_SHORT)
+        length = record_size(start)
+        if length is None:
             return False, NOT_THE_FORMAT
-        position += 4 + abs(length)
+        position += _SIZE.size + abs(length)
         if position > size:
             return False, TOO_SHORT
         if length < 0:
             return (True, None) if position == size else (False, TOO_LONG)
-    if position == size or position + 4 > size:
-        # Every record was seen, and none says that it is the last.
-        return False, TOO_SHORT
-    if not _ends_a_block(tail):
-        return False, TOO_SHORT
-    return _last_record(tail)
+    # Every record was seen, and none says that it is the last.
+    return False, TOO_SHORT
 
 
-def _ends_a_block(tail: bytes) -> bool:
-    """Tell whether the bytes end where a bzip2 block ends."""
-    end = int.from_bytes(tail[-_BZIP2_END_BYTES:], "big")
-    return any((end >> 32 + padding) & (1 << 48) - 1 == _BZIP2_END for padding in range(8))
+def record_size(start: bytes) -> int | None:
+    """Return the signed size that an LDM record begins with, or None where it is none."""
+    (length,) = _SIZE.unpack_from(start)
+    block = start[_SIZE.size : _SIZE.size + len(_BZIP2)]
+    if length == 0 or not _BZIP2.startswith(block):
+        return None
+    return int(length)
 
 
 def _last_record(tail: bytes) -> tuple[bool | None, str | None]:
@@ -130,43 +142,43 @@ def _last_record(tail: bytes) -> tuple[bool | None, str | None]:
     return None, None
 
 
-def _judge_plain(head: bytes, version: int | None, size: int) -> tuple[bool | None, str | None]:
+def _judge_plain(seen: Seen, version: int | None) -> tuple[bool | None, str | None]:
     """Judge messages that are not compressed: all of one length in old files."""
-    first = head[VOLUME_HEADER_BYTES : VOLUME_HEADER_BYTES + _MESSAGE_START]
+    first = seen.head[VOLUME_HEADER_BYTES : VOLUME_HEADER_BYTES + _MESSAGE_START]
     if len(first) < _MESSAGE_START:
         return False, TOO_SHORT
     # After the communication manager's 12 bytes: length in half-words, channel, type of message.
     if not any(first[12:14]) or not 0 < first[15] <= _MESSAGE_TYPE_MAX:
         return False, NOT_THE_FORMAT
     if version not in _FIXED_FORM:
-        return None, None
-    whole = (size - VOLUME_HEADER_BYTES) % FIXED_MESSAGE_BYTES == 0
+        content = seen.content(INFLATED_BYTES_MAX)
+        if seen.more is None or content is None:
+            return None, None
+        whole = messages_end(content, VOLUME_HEADER_BYTES) == len(content)
+        return (True, None) if whole else (False, TOO_SHORT)
+    whole = (seen.size - VOLUME_HEADER_BYTES) % FIXED_MESSAGE_BYTES == 0
     return (True, None) if whole else (False, TOO_SHORT)
 
 
-def _read_gzip(head: bytes, tail: bytes, size: int) -> Verdict:
+def _read_gzip(seen: Seen) -> Verdict:
     """Look at the volume header inside, and at the length that the last four bytes tell."""
-    start = _inflated(head)
+    start = first_inflated(seen.head, 64)
     if start is None:
         return {}, (NOT_THE_FORMAT,)
-    header, version = _volume_header(start)
+    header, version = volume_header(start)
     if header is None:
-        cut = size < _GZIP_SHOWS_HEADER and _why_none(start) == TOO_SHORT
+        cut = seen.size < _GZIP_SHOWS_HEADER and _why_none(start) == TOO_SHORT
         return {}, (TOO_SHORT if cut else NOT_THE_FORMAT,)
     complete, issue = None, None
-    if size < _GZIP_BYTES_MIN:
+    if seen.size < GZIP_BYTES_MIN:
         complete, issue = False, TOO_SHORT
     elif version in _FIXED_FORM:
-        inside = int.from_bytes(tail[-4:], "little")
+        inside = inflated_size(seen.tail)
         complete = (inside - VOLUME_HEADER_BYTES) % FIXED_MESSAGE_BYTES == 0
         issue = None if complete else TOO_SHORT
+    elif seen.more is not None:
+        # Nothing at its end can be checked, so it is read to there: files of 2008 to 2016.
+        _, issue = inflated(seen)
+        complete = issue is None
     header |= {"compression": "gzip", "complete": complete}
     return header, (issue,) if issue else ()
-
-
-def _inflated(head: bytes) -> bytes | None:
-    """Return the first bytes inside a gzip file, or None where it is damaged."""
-    try:
-        return zlib.decompressobj(wbits=31).decompress(head, 64)
-    except zlib.error:
-        return None

@@ -5,10 +5,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from tallgrass.datasets.definition import FileFormat
-from tallgrass.evidence.formats import read_header, tail_bytes
-from tallgrass.evidence.object_store import Objects
+from tallgrass.evidence import grib2
+from tallgrass.evidence.formats import format_by_name, read_seen, tail_bytes
+from tallgrass.evidence.hdf5_attributes import with_attributes
+from tallgrass.evidence.hdf5_children import Attributes
+from tallgrass.evidence.header import Ranges, Seen, Verdict
+from tallgrass.evidence.object_store import ObjectBytes, Objects, RangeUnread
 from tallgrass.evidence.reading import Evidence, ReadFailure
 from tallgrass.ledger.unit import IngestUnit
 
@@ -20,7 +25,7 @@ ETAG_CHARACTERS_MAX = 1024
 
 
 class ObjectEvidenceReader:
-    """Reads head and tail of each object, several at a time.
+    """Reads head and tail of each object, several at a time; `attributes` reads those of HDF5.
 
     With one thread it reads in the caller's, in order. A process that was forked after the first
     read must not use it: obstore's own threads are not there. Start workers by `spawn`.
@@ -38,8 +43,10 @@ class ObjectEvidenceReader:
         threads: int = 8,
         deadline_s: float = math.inf,
         monotonic: Callable[[], float] = time.monotonic,
+        attributes: Attributes | None = None,
     ) -> None:
         self._objects = objects
+        self._attributes = attributes
         self._format_of = format_of
         self._threads = threads
         self._deadline_s = deadline_s
@@ -64,10 +71,12 @@ class ObjectEvidenceReader:
         return [answer if answer is not None else _LOST for answer in answers]
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads and processes."""
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
+        if self._attributes is not None:
+            self._attributes.close()
 
     def _work(
         self,
@@ -92,25 +101,54 @@ class ObjectEvidenceReader:
 
     def _read_one(self, unit: IngestUnit) -> Evidence | ReadFailure:
         try:
-            file_format = self._format_of(unit.dataset)
+            file_format = self._format(unit)
             read = self._objects.read(unit.object_uri, tail_bytes(file_format))
             if isinstance(read, ReadFailure):
                 return read
-            header, issues = (
-                read_header(file_format, read.head, read.tail, read.size)
-                if file_format is not None
-                else ({}, ())
-            )
+            verdict = self._verdict(file_format, read)
         except (KeyboardInterrupt, SystemExit):
             raise
+        except RangeUnread as unread:
+            return unread.failure
         except BaseException as exc:  # noqa: BLE001 - a panic of native code is no Exception
             return ReadFailure(
                 code="operator_error",
                 message=f"reading {unit.object_uri} raised {type(exc).__name__}: {str(exc)[:200]}",
             )
+        if isinstance(verdict, ReadFailure):
+            return replace(verdict, message=f"{unit.object_uri}: {verdict.message}")
+        header, issues = verdict
         return Evidence(
             etag=read.etag, size=read.size, source="object", header=header, issues=issues
         )
+
+    def _format(self, unit: IngestUnit) -> FileFormat | None:
+        file_format = self._format_of(unit.dataset)
+        if file_format is FileFormat.BY_NAME:
+            return format_by_name(unit.object_uri) or file_format
+        return file_format
+
+    def _verdict(self, file_format: FileFormat | None, read: ObjectBytes) -> Verdict | ReadFailure:
+        """Judge by the header's bytes; only where they cannot tell ask for attributes."""
+        seen = Seen(read.head, read.tail, read.size, read.more if read.near else None)
+        header, issues = read_seen(file_format, seen)
+        if file_format is FileFormat.GRIB2_GRID and not issues and header.get("messages") is None:
+            return _with_last_message(file_format, seen, read.more) or (header, issues)
+        wanted = header.get("format") == FileFormat.HDF5 and "compression" not in header
+        if issues or not wanted or self._attributes is None or read.more is None:
+            return header, issues
+        whole = Seen(read.head, read.tail, read.size, read.more)
+        answer = self._attributes.read(whole, near=read.near)
+        return answer if isinstance(answer, ReadFailure) else with_attributes(header, answer)
+
+
+def _with_last_message(file_format: FileFormat, seen: Seen, more: Ranges | None) -> Verdict | None:
+    """Look for the last message of a file that is not near, by one more request."""
+    length = grib2.wider_tail(seen)
+    if not length or more is None:
+        return None
+    tail = more(seen.size - length, length)
+    return read_seen(file_format, Seen(seen.head, tail, seen.size))
 
 
 #: Stands for an answer that no thread gave, which only the end of the process can bring about.

@@ -82,7 +82,12 @@ def _times(match: KeyMatch, read: Evidence, issues: list[Issue]) -> tuple[dateti
     told_start = _told(match, read.header, named, issues)
     told_end = _told(match, read.header, "end", issues) or told_start
     if told_start is not None and told_end is not None:
-        near = told_start - _TIMES_APART_MAX <= start <= told_end + _TIMES_APART_MAX
+        # A key may name the issue of a forecast alone, days before what it is for.
+        run = None
+        if match.reference is None:
+            run = _told(match, read.header, "reference_time", issues)
+        first = min(run or told_start, told_start)
+        near = first - _TIMES_APART_MAX <= start <= told_end + _TIMES_APART_MAX
         if not near and start != UNKNOWN_START:
             text = f"the key says {format_instant(start)}, the file {format_instant(told_start)}"
             issues.append(issue(dataset, "invalid_time_range", text, Severity.SUSPECT))

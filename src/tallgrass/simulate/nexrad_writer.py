@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from struct import pack
 
-from tallgrass.evidence.nexrad_level2 import FIXED_MESSAGE_BYTES
+from tallgrass.evidence.nexrad_messages import FIXED_MESSAGE_BYTES
 
 _DAY_ZERO = datetime(1969, 12, 31, tzinfo=UTC)
 _CLEAR_AIR_PATTERN = 35

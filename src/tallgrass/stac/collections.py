@@ -53,7 +53,6 @@ def build_collection(
             "links": [
                 {"rel": "root", "href": "../../catalog.json", "type": "application/json"},
                 {"rel": "parent", "href": "../../catalog.json", "type": "application/json"},
-                {"rel": "self", "href": "./collection.json", "type": "application/json"},
             ],
         }
     )

@@ -76,9 +76,9 @@ def build_item(
             **({} if box is None else {"bbox": box}),
             "properties": _properties(plan, source, description),
             "assets": _assets(plan, source),
+            # No `self`: STAC wants a full address there, which is not known before it is served.
             "links": [
                 *plan.links,
-                {"rel": "self", "href": f"./{named}.json", "type": "application/geo+json"},
                 {
                     "rel": PROVENANCE_REL,
                     "href": f"./{named}.prov.jsonld",

@@ -100,3 +100,8 @@ class CollectionStore:
         """Store collections, each an id and a body; one that is there already stays as it is."""
         rows = [(name, body.decode(), sha256_hex(body)) for name, body in sorted(documents)]
         self._runner.run(lambda tx: tx.write("insert_collections", rows, now=tx.now()))
+
+    def replace(self, documents: Sequence[tuple[str, bytes]]) -> int:
+        """Replace collections that are there already; return how many changed."""
+        rows = [(name, body.decode(), sha256_hex(body)) for name, body in sorted(documents)]
+        return self._runner.run(lambda tx: tx.write("update_collections", rows, now=tx.now()))

@@ -1,9 +1,14 @@
 -- What a search of the catalog goes by, in one index for each collection in order of time.
 
 -- Ids in the order of their bytes, as on SQLite: pages and exports are the same on both.
+DROP TRIGGER stac_items_owner ON stac_items;
 ALTER TABLE stac_collections ALTER COLUMN collection_id TYPE text COLLATE "C";
 ALTER TABLE stac_items ALTER COLUMN collection_id TYPE text COLLATE "C",
   ALTER COLUMN item_id TYPE text COLLATE "C";
+CREATE TRIGGER stac_items_owner BEFORE UPDATE ON stac_items FOR EACH ROW
+WHEN (NEW.wal_id <> OLD.wal_id OR NEW.item_id <> OLD.item_id OR NEW.collection_id <> OLD.collection_id
+  OR NEW.created_at <> OLD.created_at)
+EXECUTE FUNCTION tallgrass_refuse('append_only: the owner of a stac_items row');
 
 -- The item's own `datetime`.
 ALTER TABLE stac_items ADD COLUMN datetime_at timestamptz;

@@ -37,6 +37,10 @@ SELECT x.collection_id, convert_to(x.body, 'UTF8'), x.sha256, :now, :now
 FROM each_row AS x
 ON CONFLICT DO NOTHING;
 
+-- name: update_collections(now; collection_id, body, sha256)
+UPDATE stac_collections AS c SET body = convert_to(x.body, 'UTF8'), sha256 = x.sha256, updated_at = :now
+FROM each_row AS x WHERE c.collection_id = x.collection_id AND c.sha256 <> x.sha256;
+
 -- name: items_page(collection_id, item_id, size)
 -- In order of collection and id, from behind the given one.
 SELECT collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at,

@@ -30,6 +30,10 @@ ON CONFLICT DO NOTHING;
 INSERT INTO stac_collections (collection_id, body, sha256, created_at, updated_at)
 VALUES (:collection_id, CAST(:body AS BLOB), :sha256, :now, :now) ON CONFLICT DO NOTHING;
 
+-- name: update_collections(now; collection_id, body, sha256)
+UPDATE stac_collections SET body = CAST(:body AS BLOB), sha256 = :sha256, updated_at = :now
+WHERE collection_id = :collection_id AND sha256 <> :sha256;
+
 -- name: items_page(collection_id, item_id, size)
 -- In order of collection and id, from behind the given one.
 SELECT collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at,

@@ -1,0 +1,202 @@
+"""``tallgrass stac validate``: files, or the catalog itself, against STAC and its extensions."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+
+if TYPE_CHECKING:
+    from tallgrass.stac.validation import StacValidator, Verdict
+
+#: Shown in full; the counts are of all.
+SHOWN_MAX = 100
+_LINES = {".jsonl", ".ndjson"}
+
+
+@dataclass(slots=True)
+class _Report:
+    """What came of all documents."""
+
+    checked: int = 0
+    valid: int = 0
+    invalid: int = 0
+    #: For want of a schema.
+    unchecked: int = 0
+    missing_schemas: dict[str, int] = field(default_factory=dict)
+    problems: list[dict[str, Any]] = field(default_factory=list)
+
+    def count(self, name: str, verdict: "Verdict") -> None:
+        """Count one document."""
+        self.checked += 1
+        if verdict.is_valid:
+            self.valid += 1
+            return
+        if verdict.problems:
+            self.invalid += 1
+        else:
+            self.unchecked += 1
+        for address in verdict.missing:
+            self.missing_schemas[address] = self.missing_schemas.get(address, 0) + 1
+        for problem in verdict.problems:
+            if len(self.problems) < SHOWN_MAX:
+                self.problems.append(
+                    {"document": name, "path": problem.path, "message": problem.message,
+                     "rule": problem.rule}
+                )  # fmt: skip
+
+
+@click.command(
+    epilog=examples(
+        "tallgrass stac validate --schemas schemas",
+        "tallgrass stac validate item.json items.ndjson catalog/ --fetch --output json",
+    )
+)
+@click.argument(
+    "paths", nargs=-1, metavar="[FILE|DIR]…", type=click.Path(exists=True, path_type=Path)
+)
+@click.option(
+    "--schemas",
+    "folders",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="A folder of extension schemas; may be repeated.",
+)
+@click.option("--fetch", is_flag=True, help="Fetch schemas that are found nowhere, and keep them.")
+@click.option(
+    "--cache",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where fetched schemas are kept. Default: the user's cache folder.",
+)
+@click.option("--collection", "collections", multiple=True, help="Only of this; may be repeated.")
+@output_option
+@pass_invocation
+def validate(
+    invocation: Invocation,
+    *,
+    paths: Sequence[Path],
+    folders: Sequence[Path],
+    fetch: bool,
+    cache: Path | None,
+    collections: Sequence[str],
+    as_json: bool,
+) -> None:
+    """Check documents against STAC core and every extension that they declare.
+
+    Files of JSON or JSON lines, folders of them, or without any the whole catalog. Core schemas are
+    at hand; those of extensions come from --schemas, or are fetched once with --fetch. Ends with 1
+    if a document is invalid, or cannot be judged because a schema is missing.
+    """
+    from tallgrass.bootstrap.schemas import (  # noqa: PLC0415 - help is quick
+        default_cache,
+        fetch_https,
+        open_validator,
+    )
+
+    if paths and collections:
+        message = "--collection chooses from the catalog, not from files"
+        raise click.UsageError(message)
+    validator = open_validator(
+        folders, fetch=fetch_https if fetch else None, cache=cache or default_cache()
+    )
+    report = _Report()
+    if paths:
+        for path in paths:
+            _judge_path(path, validator, report)
+    else:
+        _judge_catalog(invocation, collections, validator, report)
+    _show(report, as_json=as_json)
+    if report.valid != report.checked:
+        raise click.exceptions.Exit(1)
+
+
+def _judge_catalog(
+    invocation: Invocation, collections: Sequence[str], validator: "StacValidator", report: _Report
+) -> None:
+    import orjson  # noqa: PLC0415
+
+    from tallgrass.cli.tables import progress  # noqa: PLC0415
+    from tallgrass.stac.search import ItemSearch  # noqa: PLC0415
+
+    search = ItemSearch(collections=tuple(collections) or None)
+    with invocation.stores(read_only=True) as stores, stores.catalog.view() as view:
+        for name, body in view.collections().items():
+            if not collections or name in collections:
+                report.count(name, validator.judge(orjson.loads(body)))
+        with progress("checking items", None) as bar:
+            for item in view.walk(search):
+                name = f"{item.key.collection}/{item.key.id}"
+                report.count(name, validator.judge(orjson.loads(item.body)))
+                if bar is not None:
+                    bar.advance(bar.task_ids[0])
+
+
+def _judge_path(path: Path, validator: "StacValidator", report: _Report) -> None:
+    from tallgrass.stac.validation import documents_in  # noqa: PLC0415
+
+    files = sorted(_files_in(path)) if path.is_dir() else [path]
+    for file in files:
+        for place, value in _values_in(file, report):
+            for document in documents_in(value):
+                report.count(_name(place, document), validator.judge(document))
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        if path.is_file() and path.suffix in {".json", ".geojson", *_LINES}:
+            yield path
+
+
+def _values_in(file: Path, report: _Report) -> Iterator[tuple[str, Any]]:
+    """Yield what a file holds; what is no JSON counts as invalid."""
+    import orjson  # noqa: PLC0415
+
+    from tallgrass.stac.validation import Problem, Verdict  # noqa: PLC0415
+
+    parts = [(str(file), file.read_bytes())] if file.suffix not in _LINES else _lines(file)
+    for place, text in parts:
+        try:
+            value = orjson.loads(text)
+        except orjson.JSONDecodeError as exc:
+            problem = Problem(path="", message=f"not JSON: {exc}", rule="json")
+            report.count(place, Verdict(problems=(problem,)))
+            continue
+        yield place, value
+
+
+def _lines(file: Path) -> Iterator[tuple[str, bytes]]:
+    with file.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            if line.strip():
+                yield f"{file}:{number}", line
+
+
+def _name(place: str, document: Any) -> str:
+    named = document.get("id") if isinstance(document, dict) else None
+    return f"{place} ({named})" if isinstance(named, str) else place
+
+
+def _show(report: _Report, *, as_json: bool) -> None:
+    from tallgrass.cli.text import print_json, printable  # noqa: PLC0415
+
+    if as_json:
+        print_json(report)
+        return
+    for each in report.problems:
+        line = f"{each['document']} {each['path'] or '/'}: {each['message']}"
+        sys.stdout.write(f"{printable(line)}\n")
+    for address, number in sorted(report.missing_schemas.items()):
+        line = f"schema missing: {address} ({number:,} documents could not be judged)"
+        sys.stdout.write(f"{printable(line)}\n")
+    if report.missing_schemas:
+        sys.stdout.write("Name a folder that has them with --schemas, or add --fetch.\n")
+    sys.stdout.write(
+        f"{report.checked:,} documents: {report.valid:,} valid, {report.invalid:,} invalid, "
+        f"{report.unchecked:,} not judged\n"
+    )

@@ -1,0 +1,76 @@
+"""What the items of a collection span and share: box, time range, and values of properties."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import orjson
+
+from tallgrass.canonical_json import canonical_bytes
+from tallgrass.clock import format_instant
+from tallgrass.stac.extensions import declared
+from tallgrass.stac.geometry import Box
+
+_EDGE = 180.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """Count, box and time range of items. No box: none of them has a place."""
+
+    items: int
+    box: Box | None
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """The outermost sides of boxes; crossing ones, whose west lies east of their east, apart."""
+
+    south: float | None
+    north: float | None
+    west: float | None
+    east: float | None
+    crossing_west: float | None
+    crossing_east: float | None
+
+    def around(self) -> Box | None:
+        """Return the box around all; it goes all round where no smaller one is sure to hold all."""
+        if self.south is None or self.north is None:
+            return None
+        west, east = self._longitudes()
+        return west, self.south, east, self.north
+
+    def _longitudes(self) -> tuple[float, float]:
+        if self.crossing_west is None or self.crossing_east is None:
+            assert self.west is not None  # noqa: S101 - where there is a south there is a west
+            assert self.east is not None  # noqa: S101
+            return self.west, self.east
+        alone = self.west is None
+        if alone and self.crossing_west > self.crossing_east:
+            return self.crossing_west, self.crossing_east
+        return -_EDGE, _EDGE
+
+
+def with_extent(collection: bytes, extent: Extent) -> bytes:
+    """Return a collection with the extent of its items.
+
+    Without a place among the items, it keeps the box that it has.
+    """
+    document = orjson.loads(collection)
+    box = document["extent"]["spatial"]["bbox"] if extent.box is None else [extent.box]
+    interval = [format_instant(extent.start), format_instant(extent.end)]
+    document["extent"] = {"spatial": {"bbox": box}, "temporal": {"interval": [interval]}}
+    return canonical_bytes(document)
+
+
+def with_values(collection: bytes, values: Mapping[str, Sequence[object]]) -> bytes:
+    """Return a collection whose summaries also tell the values that its items have."""
+    document = orjson.loads(collection)
+    summaries = {**document["summaries"], **values}
+    document["summaries"] = summaries
+    document["stac_extensions"] = sorted(
+        {*document["stac_extensions"], *declared(name for name in summaries)}
+    )
+    return canonical_bytes(document)

@@ -1,0 +1,241 @@
+"""Reading the catalog: items by search and by id, collections, provenance. Nothing is written."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+
+import orjson
+
+from tallgrass.clock import format_instant
+from tallgrass.stac.extent import Extent, Sides
+from tallgrass.stac.place import ANYWHERE
+from tallgrass.stac.search import (
+    FIRST_INSTANT,
+    LAST_INSTANT,
+    ItemPage,
+    ItemSearch,
+    Key,
+    Range,
+    SortField,
+    SortKey,
+    StoredItem,
+    by_time,
+    in_order,
+    is_behind,
+    is_descending,
+    ranges,
+)
+from tallgrass.storage.rows import instant
+from tallgrass.storage.unit_of_work import Database, Row, Transaction
+
+#: Looks into the database for one page. Boxes match that geometries do not, seldom in a row; a page
+#: that ends early still names the next.
+ROUNDS_MAX = 10
+WALK_SIZE = 1000
+#: Of one property; more would tell a reader less.
+VALUES_MAX = 50
+
+_BY_ID = (SortKey(SortField.ID),)
+
+
+class CatalogReader:
+    """Looks items and collections up. Use it from one thread at a time."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def page(self, search: ItemSearch, *, after: Key | None = None, size: int = 10) -> ItemPage:
+        """Return a page of the items that match, at most `size` of them."""
+        with self._database.reading() as tx:
+            return _page(tx, search, after, size)
+
+    def item(self, collection_id: str, item_id: str) -> bytes | None:
+        """Return an item's stored bytes."""
+        with self._database.reading() as tx:
+            rows = tx.select("item_bodies", rows=[[collection_id, item_id]])
+        return bytes(rows[0]["body"]) if rows else None
+
+    def provenance(self, collection_id: str, item_id: str) -> bytes | None:
+        """Return the provenance document of an item."""
+        with self._database.reading() as tx:
+            rows = tx.select("provenance_bodies", rows=[[collection_id, item_id]])
+        return bytes(rows[0]["body"]) if rows else None
+
+    def collections(self) -> list[bytes]:
+        """Return all collections in order of their ids."""
+        with self._database.reading() as tx:
+            return [bytes(row["body"]) for row in tx.select("collection_bodies")]
+
+    def collection(self, collection_id: str) -> bytes | None:
+        """Return a collection's stored bytes."""
+        with self._database.reading() as tx:
+            rows = tx.select("collection_body", collection_id=collection_id)
+        return bytes(rows[0]["body"]) if rows else None
+
+    @contextmanager
+    def view(self) -> Iterator["CatalogView"]:
+        """Open one consistent view of the whole catalog."""
+        with self._database.reading() as tx:
+            yield CatalogView(tx)
+
+
+class CatalogView:
+    """The catalog at one moment, however long the reading takes."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+
+    def collections(self) -> dict[str, bytes]:
+        """Return the stored collections by id."""
+        rows = self._tx.select("collection_bodies")
+        return {row["collection_id"]: bytes(row["body"]) for row in rows}
+
+    def extents(self, search: ItemSearch) -> dict[str, Extent]:
+        """Return what the matching items span, by collection; judged by boxes alone."""
+        return extents(self._tx, search)
+
+    def property_values(self, names: Sequence[str]) -> dict[str, dict[str, list[object]]]:
+        """Return, by collection, the values that items have for properties, where they are few."""
+        found: dict[str, dict[str, list[object]]] = {}
+        for row in self._tx.select("property_values", rows=list(names), most=VALUES_MAX):
+            of_collection = found.setdefault(row["collection_id"], {})
+            of_collection.setdefault(row["name"], []).append(orjson.loads(row["value"]))
+        return found
+
+    def walk(self, search: ItemSearch) -> Iterator[StoredItem]:
+        """Yield the items that match, in order of collection and id."""
+        for name in _collections(self._tx):
+            if search.collections is not None and name not in search.collections:
+                continue
+            wanted = replace(search, collections=(name,), order=_BY_ID)
+            last: Key | None = None
+            while True:
+                page = _page(self._tx, wanted, last, WALK_SIZE)
+                yield from page.items
+                last = page.last
+                if last is None:
+                    break
+
+    def provenance(self, items: Sequence[StoredItem]) -> dict[Key, bytes]:
+        """Return the provenance documents of items."""
+        by_id = {(item.key.collection, item.key.id): item.key for item in items}
+        rows = self._tx.select("provenance_bodies", rows=[list(pair) for pair in by_id])
+        return {by_id[row["collection_id"], row["item_id"]]: bytes(row["body"]) for row in rows}
+
+
+def extents(tx: Transaction, search: ItemSearch) -> dict[str, Extent]:
+    """Return what the items that match span, by collection."""
+    found = {}
+    for row in tx.select("item_extents", **_conditions(search)):
+        sides = Sides(
+            **{
+                name: row[name]
+                for name in ("south", "north", "west", "east", "crossing_west", "crossing_east")
+            }
+        )
+        found[row["collection_id"]] = Extent(
+            items=row["items"],
+            box=sides.around(),
+            start=instant(row["start_at"]),
+            end=instant(row["end_at"]),
+        )
+    return found
+
+
+def _page(tx: Transaction, search: ItemSearch, after: Key | None, size: int) -> ItemPage:
+    if search.ids is not None:
+        return _named_page(tx, search, after, size)
+    found: list[StoredItem] = []
+    names = _collections(tx)
+    for _ in range(ROUNDS_MAX):
+        keys = _keys(tx, search, ranges(search, names, after), size - len(found) + 1)
+        step, more = keys[: size - len(found)], len(keys) > size - len(found)
+        found += _items(tx, search, step)
+        after = step[-1] if step else after
+        if not more:
+            return ItemPage(items=found, last=None)
+        if len(found) == size:
+            break
+    return ItemPage(items=found, last=after)
+
+
+def _named_page(tx: Transaction, search: ItemSearch, after: Key | None, size: int) -> ItemPage:
+    """Return a page of named items: they are few, so all are looked up and then cut."""
+    names = search.collections or _collections(tx)
+    rows = tx.select(
+        "search_named",
+        rows=list(dict.fromkeys(names)),
+        ids=list(dict.fromkeys(search.ids or ())),
+        **_conditions(search),
+    )
+    keys = in_order(map(_key, rows), search.order)
+    if after is not None:
+        keys = [key for key in keys if is_behind(key, after, search.order)]
+    items = _items(tx, search, keys)
+    more = len(items) > size
+    return ItemPage(items=items[:size], last=items[size - 1].key if more else None)
+
+
+def _collections(tx: Transaction) -> list[str]:
+    """Return the collections that have items, in order."""
+    return [row["collection_id"] for row in tx.select("item_collections")]
+
+
+def _keys(tx: Transaction, search: ItemSearch, stretches: Sequence[Range], size: int) -> list[Key]:
+    """Return the first keys in order: the first of each stretch, merged."""
+    if not stretches:
+        return []
+    rows = tx.select(
+        _query_of(search),
+        rows=[_range_row(stretch) for stretch in stretches],
+        size=size,
+        **_conditions(search),
+    )
+    return in_order(map(_key, rows), search.order)[:size]
+
+
+def _query_of(search: ItemSearch) -> str:
+    ids = "down" if is_descending(search.order, SortField.ID) else "up"
+    if not by_time(search.order):
+        return f"search_ids_{ids}"
+    newest = is_descending(search.order, SortField.DATETIME)
+    return f"search_{'newest' if newest else 'oldest'}_ids_{ids}"
+
+
+def _range_row(stretch: Range) -> dict[str, object]:
+    return {
+        "collection_id": stretch.collection_id,
+        "reach": stretch.reach,
+        "low": format_instant(stretch.low),
+        "high": format_instant(stretch.high),
+        "tie_at": stretch.tie_at and format_instant(stretch.tie_at),
+        "tie_id": stretch.tie_id,
+    }
+
+
+def _conditions(search: ItemSearch) -> dict[str, object]:
+    bounds = ANYWHERE if search.place is None else search.place.bounds
+    return {
+        "since": search.since or FIRST_INSTANT,
+        "until": search.until or LAST_INSTANT,
+        **asdict(bounds),
+    }
+
+
+def _key(row: Row) -> Key:
+    return Key(
+        datetime=instant(row["datetime_at"]), collection=row["collection_id"], id=row["item_id"]
+    )
+
+
+def _items(tx: Transaction, search: ItemSearch, keys: Sequence[Key]) -> list[StoredItem]:
+    """Return the items of keys in their order, without those whose geometry lies elsewhere."""
+    if not keys:
+        return []
+    rows = tx.select("item_bodies", rows=[[key.collection, key.id] for key in keys])
+    bodies = {(row["collection_id"], row["item_id"]): bytes(row["body"]) for row in rows}
+    items = [StoredItem(key=key, body=bodies[key.collection, key.id]) for key in keys]
+    place = search.place
+    if place is None:
+        return items
+    return [item for item in items if place.holds(orjson.loads(item.body)["geometry"])]

@@ -1,0 +1,164 @@
+-- Searching the catalog: one look into an index for each stretch of a collection, given as `rows`.
+-- A box that crosses the antimeridian has its west east of its east. Where the place looked for crosses
+-- it, the second pair of longitudes says so; else no box meets them.
+
+-- name: item_collections()
+-- The collections that have items: one index probe each.
+WITH RECURSIVE found (collection_id) AS (
+  SELECT min(collection_id) FROM stac_items
+  UNION ALL
+  SELECT (SELECT min(i.collection_id) FROM stac_items AS i WHERE i.collection_id > found.collection_id)
+  FROM found WHERE found.collection_id IS NOT NULL)
+SELECT collection_id FROM found WHERE collection_id IS NOT NULL;
+
+-- name: search_newest_ids_down(rows, since, until, west, south, east, north, west2, east2, size)
+-- SQLite knows no LATERAL: the rows of a stretch are named by a list that is made for each.
+WITH stretch AS MATERIALIZED (
+  SELECT json_extract(value, '$.collection_id') AS collection_id, json_extract(value, '$.reach') AS reach,
+    json_extract(value, '$.low') AS low, json_extract(value, '$.high') AS high,
+    json_extract(value, '$.tie_at') AS tie_at, json_extract(value, '$.tie_id') AS tie_id
+  FROM json_each(:rows))
+SELECT i.collection_id, i.item_id, i.datetime_at
+FROM stretch AS s CROSS JOIN stac_items AS i ON i.rowid IN (
+  SELECT x.rowid FROM stac_items AS x
+  WHERE x.collection_id = s.collection_id AND x.reach = s.reach
+    AND x.datetime_at >= s.low AND x.datetime_at <= s.high
+    AND (s.tie_at IS NULL OR x.datetime_at <> s.tie_at OR x.item_id < s.tie_id)
+    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
+    AND CASE WHEN x.west <= x.east
+      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
+      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+  ORDER BY x.datetime_at DESC, x.item_id DESC LIMIT :size);
+
+-- name: search_newest_ids_up(rows, since, until, west, south, east, north, west2, east2, size)
+WITH stretch AS MATERIALIZED (
+  SELECT json_extract(value, '$.collection_id') AS collection_id, json_extract(value, '$.reach') AS reach,
+    json_extract(value, '$.low') AS low, json_extract(value, '$.high') AS high,
+    json_extract(value, '$.tie_at') AS tie_at, json_extract(value, '$.tie_id') AS tie_id
+  FROM json_each(:rows))
+SELECT i.collection_id, i.item_id, i.datetime_at
+FROM stretch AS s CROSS JOIN stac_items AS i ON i.rowid IN (
+  SELECT x.rowid FROM stac_items AS x
+  WHERE x.collection_id = s.collection_id AND x.reach = s.reach
+    AND x.datetime_at >= s.low AND x.datetime_at <= s.high
+    AND (s.tie_at IS NULL OR x.datetime_at <> s.tie_at OR x.item_id > s.tie_id)
+    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
+    AND CASE WHEN x.west <= x.east
+      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
+      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+  ORDER BY x.datetime_at DESC, x.item_id LIMIT :size);
+
+-- name: search_oldest_ids_up(rows, since, until, west, south, east, north, west2, east2, size)
+WITH stretch AS MATERIALIZED (
+  SELECT json_extract(value, '$.collection_id') AS collection_id, json_extract(value, '$.reach') AS reach,
+    json_extract(value, '$.low') AS low, json_extract(value, '$.high') AS high,
+    json_extract(value, '$.tie_at') AS tie_at, json_extract(value, '$.tie_id') AS tie_id
+  FROM json_each(:rows))
+SELECT i.collection_id, i.item_id, i.datetime_at
+FROM stretch AS s CROSS JOIN stac_items AS i ON i.rowid IN (
+  SELECT x.rowid FROM stac_items AS x
+  WHERE x.collection_id = s.collection_id AND x.reach = s.reach
+    AND x.datetime_at >= s.low AND x.datetime_at <= s.high
+    AND (s.tie_at IS NULL OR x.datetime_at <> s.tie_at OR x.item_id > s.tie_id)
+    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
+    AND CASE WHEN x.west <= x.east
+      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
+      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+  ORDER BY x.datetime_at, x.item_id LIMIT :size);
+
+-- name: search_oldest_ids_down(rows, since, until, west, south, east, north, west2, east2, size)
+WITH stretch AS MATERIALIZED (
+  SELECT json_extract(value, '$.collection_id') AS collection_id, json_extract(value, '$.reach') AS reach,
+    json_extract(value, '$.low') AS low, json_extract(value, '$.high') AS high,
+    json_extract(value, '$.tie_at') AS tie_at, json_extract(value, '$.tie_id') AS tie_id
+  FROM json_each(:rows))
+SELECT i.collection_id, i.item_id, i.datetime_at
+FROM stretch AS s CROSS JOIN stac_items AS i ON i.rowid IN (
+  SELECT x.rowid FROM stac_items AS x
+  WHERE x.collection_id = s.collection_id AND x.reach = s.reach
+    AND x.datetime_at >= s.low AND x.datetime_at <= s.high
+    AND (s.tie_at IS NULL OR x.datetime_at <> s.tie_at OR x.item_id < s.tie_id)
+    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
+    AND CASE WHEN x.west <= x.east
+      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
+      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+  ORDER BY x.datetime_at, x.item_id DESC LIMIT :size);
+
+-- name: search_ids_up(rows, since, until, west, south, east, north, west2, east2, size)
+SELECT i.collection_id, i.item_id, i.datetime_at
+FROM json_each(:rows) AS s CROSS JOIN stac_items AS i ON i.rowid IN (
+  SELECT x.rowid FROM stac_items AS x
+  WHERE x.collection_id = json_extract(s.value, '$.collection_id') AND x.item_id > json_extract(s.value, '$.tie_id')
+    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
+    AND CASE WHEN x.west <= x.east
+      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
+      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+  ORDER BY x.item_id LIMIT :size);
+
+-- name: search_ids_down(rows, since, until, west, south, east, north, west2, east2, size)
+SELECT i.collection_id, i.item_id, i.datetime_at
+FROM json_each(:rows) AS s CROSS JOIN stac_items AS i ON i.rowid IN (
+  SELECT x.rowid FROM stac_items AS x
+  WHERE x.collection_id = json_extract(s.value, '$.collection_id') AND x.item_id < json_extract(s.value, '$.tie_id')
+    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
+    AND CASE WHEN x.west <= x.east
+      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
+      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+  ORDER BY x.item_id DESC LIMIT :size);
+
+-- name: search_named(rows, ids, since, until, west, south, east, north, west2, east2)
+-- Items of the given ids in the given collections.
+SELECT i.collection_id, i.item_id, i.datetime_at
+FROM json_each(:rows) AS c CROSS JOIN json_each(:ids) AS d CROSS JOIN stac_items AS i
+  ON i.collection_id = c.value AND i.item_id = d.value
+WHERE true
+  AND i.start_at <= :until AND i.end_at >= :since AND i.south <= :north AND i.north >= :south
+  AND CASE WHEN i.west <= i.east
+    THEN (i.west <= :east AND i.east >= :west) OR (i.west <= :east2 AND i.east >= :west2)
+    ELSE i.west <= :east OR i.east >= :west OR i.west <= :east2 OR i.east >= :west2 END;
+
+-- name: item_bodies(rows)
+SELECT i.collection_id, i.item_id, i.body FROM json_each(:rows) AS k CROSS JOIN stac_items AS i
+  ON i.collection_id = json_extract(k.value, '$[0]') AND i.item_id = json_extract(k.value, '$[1]');
+
+-- name: provenance_bodies(rows)
+-- Of each item, the document of the attempt that it stands for.
+SELECT i.collection_id, i.item_id, p.body FROM json_each(:rows) AS k CROSS JOIN stac_items AS i
+  ON i.collection_id = json_extract(k.value, '$[0]') AND i.item_id = json_extract(k.value, '$[1]')
+JOIN wal_records AS r ON r.wal_id = i.wal_id
+JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.applied_attempt
+JOIN provenance AS p ON p.wal_id = a.wal_id AND p.activity_id = a.prov_activity_id;
+
+-- name: collection_bodies()
+SELECT collection_id, body FROM stac_collections ORDER BY collection_id;
+
+-- name: collection_body(collection_id)
+SELECT body FROM stac_collections WHERE collection_id = :collection_id;
+
+-- name: item_extents(since, until, west, south, east, north, west2, east2)
+-- Of each collection: what its items span. Those without a place, whose box lies outside the world,
+-- count for time alone.
+SELECT x.collection_id, count(*) AS items, min(x.start_at) AS start_at, max(x.end_at) AS end_at,
+  min(CASE WHEN x.west > x.east THEN x.west END) AS crossing_west,
+  max(CASE WHEN x.west > x.east THEN x.east END) AS crossing_east,
+  min(CASE WHEN x.west <= x.east AND x.west <= 180 THEN x.west END) AS west,
+  max(CASE WHEN x.west <= x.east AND x.west <= 180 THEN x.east END) AS east,
+  min(CASE WHEN x.south <= 90 THEN x.south END) AS south, max(CASE WHEN x.north <= 90 THEN x.north END) AS north
+FROM stac_items AS x
+WHERE true
+  AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
+  AND CASE WHEN x.west <= x.east
+    THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
+    ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+GROUP BY x.collection_id ORDER BY x.collection_id;
+
+-- name: property_values(rows, most)
+-- The values that items of a collection have for the given properties, where there are few of them.
+WITH found AS (
+  SELECT i.collection_id, p.key AS name, json_quote(p.value) AS value
+  FROM stac_items AS i CROSS JOIN json_each(CAST(i.body AS TEXT), '$.properties') AS p
+  WHERE p.key IN (SELECT value FROM json_each(:rows)) AND p.type IN ('text', 'integer', 'real')
+  GROUP BY i.collection_id, p.key, p.value)
+SELECT collection_id, name, value FROM (
+  SELECT collection_id, name, value, count(*) OVER (PARTITION BY collection_id, name) AS number FROM found)
+WHERE number <= :most;
