@@ -8,9 +8,32 @@ when none came for the job deadline: then others take the units over, and the me
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 from tallgrass.errors import TallgrassError, TransientError, WorkerFenced
+
+
+class Beside:
+    """Calls something on a thread of its own, unless the call before still runs.
+
+    What comes of it is not told. For what may hang while a beat must not: a queue that does not
+    answer would else cost the lease, which it has nothing to do with.
+    """
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tallgrass-beside")
+        self._doing: Future[object] | None = None
+
+    def __call__(self) -> None:
+        """Begin a call and return at once."""
+        if self._doing is None or self._doing.done():
+            self._doing = self._thread.submit(self._call)
+
+    def close(self) -> None:
+        """Wait for the call under way."""
+        self._thread.shutdown()
 
 
 class Heartbeat:

@@ -129,7 +129,8 @@ SETTINGS: tuple[Setting, ...] = (
         key="worker.job_deadline_s",
         default=900.0,
         doc="a worker that makes no progress for this long stops renewing its lease",
-        check=_between(1, 43_200),
+        # Below the twelve hours after which no message can be kept hidden.
+        check=_between(1, 39_600),
     ),
     Setting(
         key="queue.url",

@@ -166,6 +166,31 @@ def test_a_worker_that_dies_is_told_at_once_and_replaced(backend: Backend, tmp_p
     assert err.count(" info worker_stopped ") == 2
 
 
+def test_a_process_that_slept_past_its_lease_goes_on_under_a_new_one(
+    backend: Backend, tmp_path: Path
+) -> None:
+    """Stopped, fenced by others, continued: the old lease writes nothing, the work goes on."""
+    feed = make_feed(tmp_path, 5, *shares())
+    child = feed.start(backend, TALLGRASS_WORKER_LEASE_S="1")
+    try:
+        wait_for(lambda: by_status(backend) == {"succeeded": 5})
+        child.send_signal(signal.SIGSTOP)
+        leases = backend.open().leases
+        wait_for(lambda: leases.recover().workers == 1)
+        child.send_signal(signal.SIGCONT)
+        wait_for(lambda: len(backend.sql("SELECT 1 FROM workers")) >= 2)
+        make_feed(tmp_path, 7, *shares(), "--seed", "2")
+        wait_for(lambda: by_status(backend) == {"succeeded": 12})
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=30)
+    finally:
+        child.kill()
+    assert child.returncode == 0, err
+    assert err.count(" error worker_fenced ") >= 1
+    assert err.count(" info worker_started ") >= 2
+    assert '"units": 12' in out
+
+
 #: Put before the package on the path: reading one object crashes as a native library would.
 CRASHING_LIBRARY = """
 import os
@@ -194,9 +219,9 @@ def test_an_object_that_crashes_a_native_library_is_isolated(
         backend,
         "--processes",
         "2",
-        PYTHONPATH=str(tmp_path),
+        PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]),
         CRASHES_ON=killer,
-        TALLGRASS_WORKER_LEASE_S="1",
+        TALLGRASS_WORKER_LEASE_S="2",
         TALLGRASS_LEDGER_MAX_ATTEMPTS="3",
     )
     try:
@@ -206,8 +231,9 @@ def test_an_object_that_crashes_a_native_library_is_isolated(
     finally:
         parent.kill()
     assert parent.returncode == 0, err
-    assert err.count(" error worker_died ") == 3
-    assert err.count(" exit_code=-6\n") == 3
+    deaths = err.count(" error worker_died ")
+    assert deaths >= 1
+    assert err.count(" exit_code=-6\n") == deaths
     held = backend.sql("SELECT object_uri FROM wal_records WHERE status = 'quarantined'")
     assert held == [(killer,)]
     attempts = backend.sql(

@@ -12,10 +12,9 @@ import pytest
 
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.errors import InvalidInput
-from tallgrass.queues import sqs
 from tallgrass.queues.aws_plan import QueuePlan, Subscription, choose, plan_queue, sns_topics
 from tallgrass.queues.aws_template import template
-from tallgrass.queues.aws_volume import POLL_S_MAX, estimate
+from tallgrass.queues.aws_volume import estimate
 
 if TYPE_CHECKING:
     from tallgrass.datasets.definition import Dataset
@@ -264,9 +263,8 @@ def test_the_cost_is_the_shown_arithmetic() -> None:
     assert "as of 2026-06" in found.price
 
 
-def test_a_worker_polls_as_the_estimate_says() -> None:
-    """The estimate's polls are those of the SQS queue."""
-    assert POLL_S_MAX == sqs.POLL_S_MAX
+def test_a_shorter_wait_asks_more_often() -> None:
+    """A worker that may wait for one second only polls each second."""
     assert estimate([choose(dataset("hrrr"), ())], wait_s=1).requests_a_month[1] == (
         567_360 + 2_592_000
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tallgrass.errors import QueueThrottled, QueueUnreachable, WorkerFenced
-from tallgrass.heartbeat import Heartbeat
+from tallgrass.heartbeat import Beside, Heartbeat
 from tallgrass.queues.held import HeldMessages
 from tests.queues.harness import VISIBILITY_S
 
@@ -221,3 +222,26 @@ def test_a_queue_that_is_down_does_not_end_the_lease() -> None:
     beats.queue_error = None
     assert beats.beat() == ["lease", "messages"]
     assert not beats.heartbeat.lost.is_set()
+
+
+@pytest.mark.conformance("C-48")
+def test_a_queue_that_hangs_does_not_hold_up_the_lease() -> None:
+    """While an extension waits for its answer beats go on; only one extension is under way."""
+    begun, answered = threading.Semaphore(0), threading.Event()
+    renewed: list[int] = []
+
+    def hang() -> None:
+        begun.release()
+        assert answered.wait(5)
+
+    extend = Beside(hang)
+    heartbeat = Heartbeat(
+        lambda: renewed.append(1), extend=extend, interval_s=LEASE_S / 3, deadline_s=100
+    )
+    for _ in range(3):
+        heartbeat.beat()
+    assert len(renewed) == 3
+    assert begun.acquire(timeout=30)
+    assert not begun.acquire(blocking=False)
+    answered.set()
+    extend.close()

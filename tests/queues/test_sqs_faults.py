@@ -183,6 +183,17 @@ def test_one_failed_request_hinders_no_other(scene: Scene) -> None:
     assert scene.counts() == (0, 10)
 
 
+def test_a_service_that_does_not_answer_is_not_asked_part_by_part(scene: Scene) -> None:
+    """Of a hundred deletions only those under way meet the outage, so that it is told soon."""
+    receipts = scene.fill(100)
+    scene.endpoint.plan(DELETE, breaks())
+    with pytest.raises(QueueUnreachable, match="delete_message_batch"):
+        scene.queue.delete(receipts)
+    assert scene.endpoint.count(DELETE) <= 3
+    scene.endpoint.heal()
+    assert list(scene.queue.delete(receipts)) == []
+
+
 def test_ids_of_entries_are_positions(scene: Scene) -> None:
     """The same receipt twice is one entry, and long receipts never become ids."""
     receipts = scene.fill(3)

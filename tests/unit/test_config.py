@@ -55,6 +55,7 @@ NOT_SHAPING: dict[str, Any] = {
     "objects__endpoint_url": "http://127.0.0.1:4566",
     "objects__signed": True,
     "outbox__lineage_target": "marquez",
+    "datasets__folder": "datasets",  # what is in it shapes: the catalogue's fingerprint tells
     "audit__anchor_file": "elsewhere.jsonl",
     "ledger__retry_base_s": 1.0,
     "ledger__retry_cap_s": 60.0,
@@ -197,6 +198,7 @@ class TestRefusals:
             ("[worker]\nlease_s = 0.5\n", "worker.lease_s"),
             ("[worker]\nlease_s = nan\n", "worker.lease_s"),
             ("[worker]\nlease_s = inf\n", "worker.lease_s"),
+            ("[worker]\njob_deadline_s = 43200\n", "worker.job_deadline_s"),
             ("[ledger]\nallow_partial = 1\n", "ledger.allow_partial"),
             ('[ledger]\nreingest = "yes"\n', "ledger.reingest"),
             ("[ledger]\nmax_attempts = 1\n", "ledger.max_attempts"),

@@ -20,7 +20,7 @@ from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.errors import WorkerFenced
 from tallgrass.evidence.outage import OutageWatch
 from tallgrass.governance.switches import SwitchScope
-from tallgrass.heartbeat import Heartbeat
+from tallgrass.heartbeat import Beside, Heartbeat
 from tallgrass.ingest_loop import IngestLoop, LoopReport, Until
 from tallgrass.ledger.claim import WorkerLease
 from tallgrass.queues.door import Door
@@ -101,9 +101,10 @@ def _work_under_a_lease(
         lease_s=parts.config.number("worker.lease_s"),
     )
     held = open_held(parts.config, lease)
+    extend = Beside(lambda: held.extend(parts.beating_queue))
     heartbeat = Heartbeat(
         lambda: parts.beating.leases.renew(lease),
-        extend=lambda: held.extend(parts.beating_queue),
+        extend=extend,
         interval_s=lease.lease_s / 3,
         deadline_s=parts.config.number("worker.job_deadline_s"),
     )
@@ -112,7 +113,7 @@ def _work_under_a_lease(
         return stop() or heartbeat.lost.is_set()
 
     queue = open_queue(parts.config, wait_s=_wait_s(parts.config, until), interrupted=ended)
-    with closing(queue):
+    with closing(queue), closing(extend):
         worker = open_worker(
             parts.config,
             parts.stores,

@@ -10,7 +10,6 @@ from tallgrass.cli.invocation import Invocation, examples, pass_invocation
 from tallgrass.cli.text import json_bytes, print_json, printable
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.datasets.definition import Dataset
-from tallgrass.datasets.fields import did_you_mean
 from tallgrass.errors import InvalidInput
 from tallgrass.queues.aws_plan import Choice, QueuePlan, choose, plan_queue
 from tallgrass.queues.aws_template import template
@@ -93,20 +92,12 @@ def plan(
 
 
 def _choices(catalogue: Catalogue, ids: Sequence[str], prefixes: Sequence[str]) -> list[Choice]:
-    datasets = {name: _dataset(catalogue, name) for name in ids}
+    datasets = {name: catalogue.named(name) for name in ids}
     wanted: dict[str, list[str]] = {name: [] for name in datasets}
     for prefix in prefixes:
         name, key = _owner(prefix, datasets)
         wanted[name].append(key)
     return [choose(dataset, wanted[name]) for name, dataset in datasets.items()]
-
-
-def _dataset(catalogue: Catalogue, name: str) -> Dataset:
-    found = catalogue.dataset(name)
-    if found is None:
-        hint = did_you_mean(name, [dataset.id for dataset in catalogue.datasets])
-        raise InvalidInput(f"there is no dataset {name!r}{hint}", code="dataset_unknown")
-    return found
 
 
 def _owner(prefix: str, datasets: Mapping[str, Dataset]) -> tuple[str, str]:

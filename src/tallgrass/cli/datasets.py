@@ -9,13 +9,11 @@ from tallgrass.bootstrap import open_catalogue
 from tallgrass.cli.dataset_template import dataset_template
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json, printable
-from tallgrass.datasets.catalogue import Catalogue, as_json_value, catalogue_of
+from tallgrass.datasets.catalogue import as_json_value, catalogue_of
 from tallgrass.datasets.definition import Dataset
 from tallgrass.datasets.examples import Example
-from tallgrass.datasets.fields import did_you_mean
 from tallgrass.datasets.folder import read_dataset_file
 from tallgrass.datasets.loader import load_dataset
-from tallgrass.errors import InvalidInput
 
 #: Buckets or topics in a line of the list.
 _NAMES_MAX = 3
@@ -78,7 +76,7 @@ def list_datasets(
 @pass_invocation
 def show(invocation: Invocation, dataset_id: str, *, as_json: bool) -> None:
     """Show one dataset: its buckets, its keys and its items."""
-    dataset = _named(open_catalogue(invocation.config), dataset_id)
+    dataset = open_catalogue(invocation.config).named(dataset_id)
     if as_json:
         print_json(as_json_value(dataset))
         return
@@ -151,14 +149,6 @@ def _line(dataset: Dataset) -> dict[str, object]:
         "topics": dataset.topics,
         "grammar": not dataset.key.generic,
     }
-
-
-def _named(catalogue: Catalogue, dataset_id: str) -> Dataset:
-    found = catalogue.dataset(dataset_id)
-    if found is None:
-        hint = did_you_mean(dataset_id, [each.id for each in catalogue.datasets])
-        raise InvalidInput(f"there is no dataset {dataset_id!r}{hint}", code="dataset_unknown")
-    return found
 
 
 def _facts(dataset: Dataset) -> list[tuple[str, str | None]]:

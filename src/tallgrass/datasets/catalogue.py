@@ -10,10 +10,10 @@ from typing import Any
 
 from tallgrass.canonical_json import canonical_bytes, sha256_hex
 from tallgrass.datasets.definition import Dataset
-from tallgrass.datasets.fields import INVALID
+from tallgrass.datasets.fields import INVALID, did_you_mean
 from tallgrass.datasets.key_grammar import NOT_INGESTABLE, IgnoredKey, KeyMatch, read_key
 from tallgrass.datasets.loader import load_dataset
-from tallgrass.errors import ConfigError
+from tallgrass.errors import ConfigError, InvalidInput
 
 __all__ = ["Catalogue", "IgnoredKey", "KeyMatch", "default_catalogue"]
 
@@ -51,6 +51,14 @@ class Catalogue:
     def dataset(self, dataset_id: str) -> Dataset | None:
         """Return a dataset by its id."""
         return self._by_id.get(dataset_id)
+
+    def named(self, dataset_id: str) -> Dataset:
+        """Return the dataset that somebody asks for by its id."""
+        found = self.dataset(dataset_id)
+        if found is None:
+            hint = did_you_mean(dataset_id, self._by_id)
+            raise InvalidInput(f"there is no dataset {dataset_id!r}{hint}", code="dataset_unknown")
+        return found
 
     def by_topic(self, topic: str) -> tuple[Dataset, ...]:
         """Return the datasets that a topic announces; none where nobody names it."""

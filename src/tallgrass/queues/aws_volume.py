@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tallgrass.datasets.definition import Dataset
 from tallgrass.queues.aws_plan import Choice, sns_topics
+from tallgrass.queues.limits import POLL_S_MAX
 
 #: List prices of standard queues in us-east-1; other regions differ a little.
 PRICE_AS_OF = "2026-06"
@@ -19,8 +20,6 @@ DAYS = 30
 #: SQS hands out and deletes at most so many messages a request.
 _BATCH = 10
 _DAY_S = 86_400
-#: A worker that waits asks so often, however long it may wait in all.
-POLL_S_MAX = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,10 @@ from collections.abc import Sequence
 from tallgrass.errors import InvalidInput
 from tallgrass.queues.protocol import BODY_BYTES_MAX, VISIBILITY_S_MAX
 
+#: A receive that waits on SQS does so in polls of this length, so that a worker told to stop soon
+#: does.
+POLL_S_MAX = 2
+
 
 def require_bodies(queue: str, bodies: Sequence[bytes]) -> None:
     """Refuse a batch with a body that is empty or too long."""

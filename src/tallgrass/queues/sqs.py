@@ -19,16 +19,15 @@ from tallgrass.errors import (
     QueueDenied,
     QueueMissing,
     QueueRefused,
+    QueueUnreachable,
     TallgrassError,
 )
-from tallgrass.queues.limits import require_bodies, require_visibility
+from tallgrass.queues.limits import POLL_S_MAX, require_bodies, require_visibility
 from tallgrass.queues.protocol import QueueMessage, QueueStatus
 from tallgrass.queues.sqs_address import SqsAddress, read_address
 from tallgrass.queues.sqs_batches import BATCH_MAX, Fields, RefusedEntry, sendable, settle, tens
 from tallgrass.queues.sqs_errors import AWS_ERRORS, translate
 
-#: A receive that waits does so in polls of this length, so that a worker told to stop soon does.
-POLL_S_MAX = 2
 #: Characters that SQS does not keep as they are.
 _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _SYSTEM_ATTRIBUTES = ("SentTimestamp", "ApproximateReceiveCount")
@@ -194,8 +193,20 @@ class SqsQueue:
         """Do it to every entry; return the receipts that are no longer valid, in order."""
         # An empty receipt would make SQS refuse its whole batch.
         valid = [entry for entry in entries if entry["ReceiptHandle"]]
-        parts = [(part, self._threads.submit(self._batch, action, part)) for part in tens(valid)]
+        silent = threading.Event()
+
+        def do(part: Sequence[Fields]) -> list[Fields | RefusedEntry]:
+            if silent.is_set():
+                raise QueueUnreachable(f"{self._what(action)}: not tried, as others had no answer")
+            try:
+                return self._batch(action, part)
+            except QueueUnreachable:
+                silent.set()
+                raise
+
+        parts = [(part, self._threads.submit(do, part)) for part in tens(valid)]
         # Every part is tried before the first failure is told: the others are done all the same.
+        # Only a service that does not answer is not waited for again and again, part by part.
         failures = [failure for _, doing in parts if (failure := doing.exception()) is not None]
         if failures:
             raise failures[0]
