@@ -32,7 +32,7 @@ def columns_of(text: str) -> list[str]:
 
 ITEM_COLUMNS = columns_of(
     "collection_id item_id wal_id attempt_no body sha256 west south east north start_at end_at "
-    "datetime_at reach created_at updated_at"
+    "created_at updated_at datetime_at reach"
 )
 PROVENANCE_COLUMNS = columns_of("wal_id activity_id attempt_no body sha256 run created_at")
 OUTBOX_COLUMNS = columns_of(

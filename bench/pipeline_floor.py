@@ -322,7 +322,7 @@ class PipelineFloor:
             ))  # fmt: skip
             items.append((
                 "goes-glm", name, wal_id, 1, unit["body"], sha256, *box, unit["start"], unit["end"],
-                unit["middle"], "hour", now, now,
+                now, now, unit["middle"], "hour",
             ))  # fmt: skip
             documents.append((
                 wal_id, activity, 1, unit["document"], unit["document_sha256"], unit["run"], now,
