@@ -38,7 +38,7 @@ def test_a_generic_unit_is_recorded_and_cataloged(backend: Backend, tmp_path: Pa
     item = json.loads(stored["body"])
     assert item["geometry"] is None
     assert "bbox" not in item
-    # A search by place finds only what has a place (OGC API Features): its box is outside the world.
+    # Only what has a place is found by one (OGC API Features): this box is outside the world.
     box = [stored[side] for side in ("west", "south", "east", "north")]
     assert box == [999.0, 999.0, 999.0, 999.0]
 
