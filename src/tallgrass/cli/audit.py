@@ -13,14 +13,17 @@ from tallgrass.cli.anchors import (
     require_heads,
     require_writable,
 )
-from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    Invocation,
+    examples,
+    output_option,
+    page_options,
+    pass_invocation,
+)
 from tallgrass.cli.text import plain, print_json
 from tallgrass.clock import system_clock
 from tallgrass.errors import AuditBroken
 from tallgrass.governance.audit import Anchor, Fault, StoredEntry
-
-PAGE_MAX = 1000
-_ENTRY_ID_MAX = 2**63 - 1
 
 _anchor_option = click.option(
     "--anchor",
@@ -47,20 +50,7 @@ def command() -> None:
 @click.option("--actor", help="Only what this actor did.")
 @click.option("--action", help="Only this action, such as quarantine.")
 @click.option("--subject", help="Only what was done to this wal_id, switch or migration.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, PAGE_MAX),
-    default=50,
-    show_default=True,
-    help="Entries on a page.",
-)
-@click.option(
-    "--after",
-    type=click.IntRange(0, _ENTRY_ID_MAX),
-    default=0,
-    metavar="CURSOR",
-    help="Go on after the page that gave this cursor.",
-)
+@page_options("Entries")
 @output_option
 @pass_invocation
 def list_entries(

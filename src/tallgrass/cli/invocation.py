@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from tallgrass.config import Config
     from tallgrass.settings import Value
 
+#: Lines of a list that are asked for at once.
+PAGE_MAX = 1000
+#: The largest number that a row can have: SQLite's integers have 64 bits.
+NUMBER_MAX = 2**63 - 1
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -70,6 +75,29 @@ def output_option(function: _Function) -> _Function:
         callback=lambda _ctx, _param, value: value == "json",
         help="A table for people, or one JSON document.",
     )(function)
+
+
+def page_options(noun: str) -> Callable[[_Function], _Function]:
+    """Add `--limit` and `--after` for a list whose pages go on after a number."""
+
+    def add(function: _Function) -> _Function:
+        after = click.option(
+            "--after",
+            type=click.IntRange(0, NUMBER_MAX),
+            default=0,
+            metavar="CURSOR",
+            help="Go on after the page that gave this cursor.",
+        )
+        limit = click.option(
+            "--limit",
+            type=click.IntRange(1, PAGE_MAX),
+            default=50,
+            show_default=True,
+            help=f"{noun} on a page.",
+        )
+        return limit(after(function))
+
+    return add
 
 
 def examples(*lines: str) -> str:

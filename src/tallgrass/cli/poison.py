@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 import click
 
 from tallgrass.bootstrap import Stores, open_feeder, open_queue
-from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    NUMBER_MAX,
+    Invocation,
+    examples,
+    output_option,
+    page_options,
+    pass_invocation,
+)
 from tallgrass.cli.poison_view import (
     body_document,
     candidate_document,
@@ -25,12 +32,10 @@ from tallgrass.errors import InvalidInput, Refused, TallgrassError
 from tallgrass.intake.poison import PoisonFilter, PoisonState, StoredPoison
 from tallgrass.poison_feeding import Candidate, select_named, select_waiting
 
-PAGE_MAX = 1000
 #: Messages of which a feeding tells more than their number.
 DETAILS_MAX = 1000
-_POISON_ID_MAX = 2**63 - 1
 
-_poison_id = click.IntRange(1, _POISON_ID_MAX)
+_poison_id = click.IntRange(1, NUMBER_MAX)
 
 
 @click.group(
@@ -58,20 +63,7 @@ def command() -> None:
     type=click.Choice([state.value for state in PoisonState]),
     help="Only open messages, those whose feeding was begun and not confirmed, or those fed.",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(1, PAGE_MAX),
-    default=50,
-    show_default=True,
-    help="Messages on a page.",
-)
-@click.option(
-    "--after",
-    type=click.IntRange(0, _POISON_ID_MAX),
-    default=0,
-    metavar="CURSOR",
-    help="Go on after the page that gave this cursor.",
-)
+@page_options("Messages")
 @output_option
 @pass_invocation
 def list_messages(

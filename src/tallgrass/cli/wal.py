@@ -8,15 +8,13 @@ import click
 
 from tallgrass.bootstrap import LedgerStats, RecordFilter
 from tallgrass.cli import wal_exchange
-from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import PAGE_MAX, Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json
 from tallgrass.cli.times import time_or_date
 from tallgrass.error_codes import is_unit_code, nearest
 from tallgrass.errors import InvalidInput
 from tallgrass.ledger.record import WalAttempt, WalRecord
 from tallgrass.ledger.vocabulary import Status, word
-
-PAGE_MAX = 1000
 
 _CURSOR = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

@@ -162,5 +162,5 @@ def _redact_once(text: str) -> str:
 
 
 def _escaped(char: str) -> str:
-    r"""Write a control, format or broken character as \uXXXX."""
+    """Write a control, format or broken character by the number of its code point."""
     return f"\\u{ord(char):04x}"
