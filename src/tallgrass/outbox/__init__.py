@@ -1,0 +1,1 @@
+"""Publish, routing, dispatcher and inbox: events leave only from recorded rows."""

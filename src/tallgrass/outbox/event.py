@@ -1,0 +1,27 @@
+"""An event on its way out: the recorded row as a sink sees it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxEvent:
+    """One event for one target, claimed for one attempt."""
+
+    outbox_id: str
+    #: What the event is about: a unit's wal_id, or what the publisher named.
+    subject: str
+    pipeline_id: str
+    event_name: str
+    dataset_id: str
+    version: str
+    #: Consumers recognise a repetition by it; the same for all targets of an event.
+    idempotency_key: str
+    target: str
+    #: Sent as it stands.
+    payload: bytes
+    care_label: str
+    governance_ref: str | None
+    created_at: datetime
+    #: Of this claim; the fencing token.
+    attempt: int
