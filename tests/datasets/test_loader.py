@@ -6,6 +6,7 @@ from importlib.resources import files
 
 import pytest
 
+from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.datasets.definition import FileFormat, IntegrityRules, Severity, TimeRule
 from tallgrass.datasets.key_grammar import IgnoredKey, KeyMatch, read_key
 from tallgrass.datasets.key_times import UNKNOWN_START
@@ -192,6 +193,7 @@ REFUSALS = [
     ('reason = "test_file"', 'reason = "Test file"', "key.ignore[1].reason: must be small letters"),
     ('reason = "test_file"', "", "key.ignore[1].reason: is missing"),
     ("'.*_TEST'", "'*_TEST'", "key.ignore[1].pattern: not a regular expression"),
+    ("[item]\n", "[item]\nsidecar_keys = '*.x'\n", "item.sidecar_keys: not a regular expression"),
     ('collection = "radar"', 'collection = "Radar/1"', "item.collection: must be small letters"),
     ("bbox = [-180, -90, 180, 90]", "bbox = [-180, -90, 180]", "item.bbox: must be [west, south"),
     (
@@ -382,9 +384,102 @@ def test_a_sidecar_is_passed_over_without_a_rule() -> None:
     assert not rule.pattern.fullmatch("raw/KTLXxidx")
 
 
+ALIASES = '[aliases]\n{former} = "{present}"\n\n[key]\n'
+
+
+def test_a_former_bucket_has_its_present_one() -> None:
+    """Objects of a bucket that moved are those of the new one: one object, one address."""
+    text = FILE.replace("[key]\n", ALIASES.format(former="old-radar", present="radar-pds"), 1)
+    dataset = load_dataset(text, "radar.toml")
+    catalogue = Catalogue([dataset])
+    assert dataset.aliases == {"old-radar": "radar-pds"}
+    assert catalogue.bucket_now("aws", "old-radar") == "radar-pds"
+    assert catalogue.bucket_now("aws", "radar-pds") == "radar-pds"
+    assert catalogue.bucket_now("gcp", "old-radar") == "old-radar"
+    assert isinstance(catalogue.route("aws", "old-radar", "raw/KTLX_20240101_000000"), KeyMatch)
+
+
+@pytest.mark.parametrize(
+    ("former", "present", "problem"),
+    [
+        ("radar-pds", "radar-pds", "'radar-pds' is not the name of a former bucket"),
+        ('"No Bucket"', "radar-pds", "'No Bucket' is not the name of a former bucket"),
+        ("old-radar", "elsewhere", "'old-radar' moved to 'elsewhere', which is not in buckets"),
+    ],
+)
+def test_an_alias_that_leads_nowhere_is_refused(former: str, present: str, problem: str) -> None:
+    """An alias is a former bucket, and leads to one that the dataset has."""
+    text = FILE.replace("[key]\n", ALIASES.format(former=former, present=present), 1)
+    with pytest.raises(ConfigError, match=re.escape(f"aliases: {problem}")):
+        load_dataset(text, "radar.toml")
+
+
 def test_the_shipped_files_are_named_after_their_datasets() -> None:
     """Each dataset that comes with the package stands in the file of its name."""
     folder = files("tallgrass.datasets").joinpath("files")
     for file in folder.iterdir():
         dataset = load_dataset(file.read_text(encoding="utf-8"), file.name)
         assert f"{dataset.id}.toml" == file.name
+
+
+# --- circles, numbers, licence, region ------------------------------------------------------------
+
+
+def test_a_place_of_two_or_three_numbers_is_a_circle() -> None:
+    """Longitude and latitude take the common range, or have a third number of their own."""
+    text = FILE.replace('place_group = "site"', 'place_group = "site"\nrange_km = 460')
+    places = "KAAA = [-97.3, 35.3]\nKBBB = [10, -20.5, 90]\nKCCC = [0, 0, 1, 1]"
+    item = load_dataset(text.replace("KTLX = [-102.9, 31.1, -91.6, 39.5]", places), "f").item
+    assert item.circles == {"KAAA": (-97.3, 35.3, 460.0), "KBBB": (10.0, -20.5, 90.0)}
+    assert item.places == {"KCCC": (0.0, 0.0, 1.0, 1.0)}
+    assert item.range_km == 460.0
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        ("[-97.3, 35.3]", "item.places.KTLX: has no range"),
+        ("[-97.3, 95.3, 460]", "item.places.KTLX: is not on Earth"),
+        ("[-197.3, 35.3, 460]", "item.places.KTLX: is not on Earth"),
+        ("[-97.3, 35.3, 0]", "item.places.KTLX: is not on Earth, or its range"),
+        ("[-97.3, 35.3, 9000]", "item.places.KTLX: is not on Earth, or its range"),
+        ('[-97.3, 35.3, "far"]', "item.places.KTLX: must be"),
+        ("[-97.3]", "item.places.KTLX: must be"),
+    ],
+)
+def test_a_circle_that_cannot_be_is_refused(place: str, problem: str) -> None:
+    """Its place in the file and what is wrong are told."""
+    text = FILE.replace("[-102.9, 31.1, -91.6, 39.5]", place)
+    with pytest.raises(ConfigError, match=re.escape(problem)):
+        load_dataset(text, "f")
+
+
+def test_numbers_are_properties_of_the_key() -> None:
+    """A property that the key does not give cannot be one of its numbers."""
+    text = FILE.replace('place_group = "site"', 'place_group = "site"\nnumbers = ["platform"]')
+    assert load_dataset(text, "f").item.numbers == {"platform"}
+    with pytest.raises(ConfigError, match="has no property 'form'"):
+        load_dataset(text.replace('numbers = ["platform"]', 'numbers = ["form"]'), "f")
+
+
+def test_buckets_of_aws_are_where_nodd_keeps_them() -> None:
+    """A dataset at AWS has NODD's region unless it says otherwise; others have none."""
+    assert load_dataset(FILE, "f").item.region == "us-east-1"
+    own = FILE.replace('collection = "radar"', 'collection = "radar"\nregion = "us-west-1"')
+    assert load_dataset(own, "f").item.region == "us-west-1"
+    assert load_dataset(FILE.replace('"aws"', '"gcp"'), "f").item.region is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ('license = "CC BY"', "item.license: must be an SPDX id"),
+        ('license = "other"', "item.license_url: is missing"),
+        ('license_url = "https://example.org"', "item.license: is missing"),
+    ],
+)
+def test_a_licence_that_cannot_be_read_anywhere_is_refused(lines: str, problem: str) -> None:
+    """An SPDX id, or `other` with an address."""
+    text = FILE.replace('collection = "radar"', f'collection = "radar"\n{lines}')
+    with pytest.raises(ConfigError, match=re.escape(problem)):
+        load_dataset(text, "f")

@@ -196,7 +196,7 @@ SOUND = {
 
 #: Formats that look at the same kind of file.
 FAMILIES = (
-    {FileFormat.NETCDF4, FileFormat.HDF5},
+    {FileFormat.NETCDF4, FileFormat.NETCDF4_PLACE, FileFormat.HDF5},
     {FileFormat.NEXRAD_LEVEL2, FileFormat.NEXRAD_LEVEL2_RADIALS, FileFormat.NEXRAD_CHUNK},
     {FileFormat.GRIB2, FileFormat.GRIB2_GRID},
     {FileFormat.NEXRAD_LEVEL3},

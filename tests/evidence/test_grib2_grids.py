@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Any
 
 import eccodes
 import pytest
 
 from tallgrass.datasets.definition import FileFormat
+from tests.evidence import made_grids
 from tests.evidence.real_files import content
 from tests.evidence.samples import grib2, read
 
@@ -52,32 +55,9 @@ def box_of(data: bytes) -> list[float]:
     return box
 
 
-def projected(kind: str, **keys: int) -> bytes:
-    """Return a message on a small grid of another kind."""
-    message = eccodes.codes_grib_new_from_samples("regular_ll_sfc_grib2")
-    eccodes.codes_set(message, "gridType", kind)
-    values = {"shapeOfTheEarth": 6, "Nx": 20, "Ny": 15, "scanningMode": 64, **keys}
-    for name, value in values.items():
-        eccodes.codes_set(message, name, value)
-    eccodes.codes_set_values(message, [float(number) for number in range(300)])
-    data = bytes(eccodes.codes_get_message(message))
-    eccodes.codes_release(message)
-    return data
-
-
-POLAR = {
-    "latitudeOfFirstGridPoint": 41_612_949,
-    "longitudeOfFirstGridPoint": 185_117_126,
-    "LaD": 60_000_000,
-    "orientationOfTheGrid": 225_000_000,
-    "DxInMetres": 150_000,
-    "DyInMetres": 150_000,
-}
-
-
 def test_a_grid_across_the_antimeridian_has_its_west_in_the_east() -> None:
     """A polar grid over Alaska begins in the eastern hemisphere."""
-    data = projected("polar_stereographic", **POLAR)
+    data = made_grids.polar()
     latitudes, longitudes = points(data)
     assert max(longitudes) > 179
     expected = [
@@ -95,13 +75,7 @@ def test_a_grid_across_the_antimeridian_has_its_west_in_the_east() -> None:
 
 def test_a_grid_around_the_pole_holds_it() -> None:
     """A grid with the pole in it reaches it, and goes around."""
-    keys = {
-        **POLAR,
-        "latitudeOfFirstGridPoint": 70_000_000,
-        "longitudeOfFirstGridPoint": 180_000_000,
-    }
-    keys |= {"orientationOfTheGrid": 225_000_000, "DxInMetres": 300_000, "DyInMetres": 300_000}
-    data = projected("polar_stereographic", **keys)
+    data = made_grids.around_the_pole()
     assert max(points(data)[0]) > 85
     box = box_of(data)
     assert (box[0], box[2], box[3]) == (-180.0, 180.0, 90.0)
@@ -110,18 +84,7 @@ def test_a_grid_around_the_pole_holds_it() -> None:
 
 def test_a_southern_cone_lies_in_the_south() -> None:
     """A Lambert grid of the southern hemisphere lies where ecCodes says."""
-    keys = {
-        "latitudeOfFirstGridPoint": -45_000_000,
-        "longitudeOfFirstGridPoint": 130_000_000,
-        "LaD": -35_000_000,
-        "LoV": 135_000_000,
-        "Latin1": -30_000_000,
-        "Latin2": -40_000_000,
-        "DxInMetres": 50_000,
-        "DyInMetres": 50_000,
-        "projectionCentreFlag": 128,
-    }
-    data = projected("lambert", **keys)
+    data = made_grids.lambert()
     latitudes, longitudes = points(data)
     expected = [longitudes.min(), latitudes.min(), longitudes.max(), latitudes.max()]
     assert read(GRID, data)[0]["bbox"] == pytest.approx(expected, abs=0.1)
@@ -142,5 +105,124 @@ def test_a_grid_around_the_world_goes_around() -> None:
 
 def test_a_grid_of_another_kind_has_no_box() -> None:
     """Where the kind of grid is not known nothing is claimed."""
+    data = bytearray(made_grids.lambert())
+    at = data.index(b"\x00\x00\x00\x51\x03")  # Section 3, of 81 bytes.
+    data[at + 12 : at + 14] = (32768).to_bytes(2, "big")
+    header, issues = read(GRID, bytes(data))
+    assert ("bbox" in header, "footprint" in header, issues) == (False, False, ())
+    assert header["grid"] == {"template": 32768, "points": 300}
+
+
+def test_the_raps_own_grid_reaches_over_the_pole() -> None:
+    """Its first point is its southernmost; the pole lies in it, so that it goes around."""
     header, issues = read(GRID, content("rap/rap.tsoil.gdt32769.grib2"))
-    assert ("bbox" in header, issues) == (False, ())
+    assert (header["bbox"], issues) == ([-180.0, -10.5906, 180.0, 90.0], ())
+    ring = ring_of(header)
+    # First and last point as section 3 has them.
+    assert [-139.0858, -10.5906] in ring
+    assert any(abs(x - 22.661) < 1e-3 and abs(y - 46.592) < 1e-3 for x, y in ring)
+
+
+# --- footprints -----------------------------------------------------------------------------------
+
+
+def ring_of(header: dict[str, object]) -> list[list[float]]:
+    """Return the footprint that is told."""
+    ring = header["footprint"]
+    assert isinstance(ring, list)
+    return ring
+
+
+def edge_of(data: bytes) -> list[tuple[float, float]]:
+    """Return the outermost points of a grid, as ecCodes finds them, one behind the other."""
+    message = eccodes.codes_new_from_message(data)
+    nx, ny = (eccodes.codes_get(message, key) for key in ("Nx", "Ny"))
+    eccodes.codes_release(message)
+    latitudes, longitudes = (each.reshape(ny, nx) for each in points(data))
+    sides = [
+        (slice(0, 1), slice(None)),
+        (slice(None), slice(nx - 1, nx)),
+        (slice(ny - 1, ny), slice(None)),
+        (slice(None), slice(0, 1)),
+    ]
+    return [
+        (float(x), float(y))
+        for side in sides
+        for x, y in zip(longitudes[side].ravel(), latitudes[side].ravel(), strict=True)
+    ]
+
+
+def distance(place: tuple[float, float], ring: list[list[float]]) -> float:
+    """Return how far, in degrees, a place lies from the nearest edge of a ring."""
+    return min(
+        to_line(place, (one[0], one[1]), (two[0], two[1]))
+        for one, two in zip(ring, ring[1:] + ring[:1], strict=True)
+    )
+
+
+def to_line(
+    place: tuple[float, float], one: tuple[float, float], two: tuple[float, float]
+) -> float:
+    """Return how far a place lies from a piece of a line; longitudes may jump by 360."""
+
+    def turned(x: float) -> float:
+        return (x - one[0] + 180) % 360 - 180
+
+    across, up = turned(two[0]), two[1] - one[1]
+    x, y = turned(place[0]), place[1] - one[1]
+    length = across * across + up * up
+    part = 0.0 if not length else max(0.0, min(1.0, (x * across + y * up) / length))
+    return math.hypot(x - part * across, y - part * up)
+
+
+CURVED_REAL = (
+    "hrrr/hrrr.t06z.wrfsfcf01-TMP.grib2",
+    "nbm/blend.t00z.core.f001.tmp.co.grib2",
+    "ndfd/ds.temp.bin",
+)
+
+
+@pytest.mark.parametrize("name", CURVED_REAL)
+def test_the_footprint_of_a_real_grid_follows_its_edge(name: str) -> None:
+    """Every hundredth point of the edge lies within 0.06 degrees of a ring of at most 64 points."""
+    data = content(name)
+    ring = ring_of(read(GRID, data)[0])
+    assert len(ring) <= 64
+    start = data.index(b"GRIB")
+    length = int.from_bytes(data[start + 8 : start + 16], "big")
+    edge = edge_of(data[start : start + length])
+    assert max(distance(place, ring) for place in edge[::100]) < 0.06
+
+
+@pytest.mark.parametrize("name", ["polar", "southern polar", "lambert", "rotated"])
+def test_the_footprint_of_any_kind_follows_its_edge(name: str) -> None:
+    """So it is for grids across the antimeridian and in the south."""
+    data = made_grids.files()[name]
+    ring = ring_of(read(GRID, data)[0])
+    assert max(distance(place, ring) for place in edge_of(data)) < 0.06
+
+
+def test_the_footprint_around_a_pole_goes_once_around() -> None:
+    """Its longitudes turn by 360 degrees."""
+    data = made_grids.around_the_pole()
+    ring = ring_of(read(GRID, data)[0])
+    steps = [
+        (two[0] - one[0] + 180) % 360 - 180
+        for one, two in zip(ring, ring[1:] + ring[:1], strict=True)
+    ]
+    assert abs(sum(steps)) == pytest.approx(360)
+    assert max(distance(place, ring) for place in edge_of(data)) < 0.3  # degrees are short there
+
+
+@pytest.mark.parametrize("name", ["gfs/gfswave.t18z.atlocn.0p16.f001.grib2", "ndfd/ds.mint.bin"])
+def test_a_grid_whose_box_is_its_outline_has_no_footprint(name: str) -> None:
+    """Plain degrees and Mercator's plane need none."""
+    header, _ = read(GRID, content(name))
+    assert ("bbox" in header, "footprint" in header) == (True, False)
+
+
+def test_evidence_of_the_largest_grids_is_small() -> None:
+    """Grid, box and footprint of a real file take less than two kilobytes of the evidence."""
+    header, _ = read(GRID, content("rap/rap.tsoil.gdt32769.grib2"))
+    told = {name: header[name] for name in ("grid", "bbox", "footprint")}
+    assert len(json.dumps(told)) < 2048

@@ -24,6 +24,13 @@ def test_a_product_is_told() -> None:
             "pattern": 12,
             "volume_number": 28,
             "volume_time": "2013-05-20T20:16:43.000000Z",
+            # 1,277 feet, and 73,009 s of the day.
+            "properties": {
+                "nexrad:product_code": 94,
+                "nexrad:vcp": 12,
+                "nexrad:antenna_elevation": 389,
+                "processing:datetime": "2013-05-20T20:16:49.000000Z",
+            },
             "complete": True,
         },
         (),

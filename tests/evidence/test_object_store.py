@@ -132,11 +132,18 @@ def test_no_other_spelling_reaches_a_file(folder: Path, uri: str) -> None:
 
 
 def test_a_missing_object_is_missing(folder: Path) -> None:
-    """An object that is not there has the code for it, and the message names the object."""
+    """An object that is not there has the code for it, and may come; the message names it."""
     answer = read(folder, "s3://bucket/nothing")
     assert answer == ReadFailure(
-        code="missing_object", message="s3://bucket/nothing is not in the folder"
+        code="missing_object", message="s3://bucket/nothing is not in the folder", may_come=True
     )
+
+
+def test_what_no_path_can_be_never_comes(folder: Path) -> None:
+    """A key that is no path of a folder is not waited for."""
+    answer = read(folder, "s3://bucket/a//b")
+    assert isinstance(answer, ReadFailure)
+    assert (answer.code, answer.may_come) == ("missing_object", False)
 
 
 AS_NOBODY = """

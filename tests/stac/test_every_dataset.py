@@ -144,4 +144,4 @@ def test_sectors_of_abi_are_told_apart() -> None:
     assert (meso["goes:image_type"], meso["goes:mesoscale_image_number"]) == ("MESOSCALE", 2)
     assert disk["goes:image_type"] == "FULL DISK"
     assert "goes:mesoscale_image_number" not in disk
-    assert (meso["platform"], meso["abi:band"], meso["goes:mode"]) == ("GOES-17", "03", "6")
+    assert (meso["platform"], meso["abi:band"], meso["goes:mode"]) == ("goes-17", "03", "6")

@@ -35,11 +35,14 @@ class Catalogue:
             raise ConfigError(problem, code=INVALID)
         self._by_bucket: dict[tuple[str, str], tuple[Dataset, ...]] = {}
         self._by_topic: dict[str, tuple[Dataset, ...]] = {}
+        self._aliases: dict[tuple[str, str], str] = {}
         for dataset in self.datasets:
             for place in dataset.places():
                 self._by_bucket[place] = (*self._by_bucket.get(place, ()), dataset)
             for topic in (*dataset.topics, *dataset.retired_topics):
                 self._by_topic[topic] = (*self._by_topic.get(topic, ()), dataset)
+            for former, present in dataset.aliases.items():
+                self._aliases[dataset.provider, former] = present
         for place, sharers in self._by_bucket.items():
             _require_disjoint(place[1], sharers)
             # The one that takes what is left is asked last.
@@ -67,6 +70,10 @@ class Catalogue:
     def by_bucket(self, provider: str, bucket: str) -> tuple[Dataset, ...]:
         """Return the datasets that have objects in a bucket."""
         return self._by_bucket.get((provider, bucket), ())
+
+    def bucket_now(self, provider: str, bucket: str) -> str:
+        """Return the bucket that a former one's objects moved to; any other is itself."""
+        return self._aliases.get((provider, bucket), bucket)
 
     def route(self, provider: str, bucket: str, key: str) -> KeyMatch | IgnoredKey | None:
         """Return what an object is; None where no dataset claims its bucket.
@@ -151,4 +158,4 @@ def _described(value: Any, leave_out: frozenset[str] = frozenset()) -> Any:
         return {str(name): _described(one) for name, one in value.items()}
     if isinstance(value, tuple | list):
         return [_described(one) for one in value]
-    return value
+    return sorted(value) if isinstance(value, frozenset) else value

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tallgrass.governance.policy import GovernanceDefaults
+
 
 class Severity(StrEnum):
     """What an issue makes of the operator's status."""
@@ -18,6 +20,8 @@ class FileFormat(StrEnum):
 
     #: HDF5 by its superblock: key or dataset tell times and places.
     NETCDF4 = "netcdf4"
+    #: The same with the attributes that tell a place, where key or dataset tell the times.
+    NETCDF4_PLACE = "netcdf4-place"
     #: HDF5 with the attributes that tell times and places.
     HDF5 = "hdf5"
     NEXRAD_LEVEL2 = "nexrad-level2"
@@ -32,6 +36,8 @@ class FileFormat(StrEnum):
     FITS = "fits"
     #: Of several formats, told by the end of the key, else by the first bytes.
     BY_NAME = "by-name"
+    #: The same, where key and dataset tell times and places: no attributes are read.
+    BY_NAME_HEADER = "by-name-header"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +118,18 @@ class IntegrityRules:
     etag_required: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GovernanceDefaults:
-    """What holds for the dataset unless a policy says otherwise."""
+#: A spectral band: its name, and fields of STAC such as `eo:center_wavelength`.
+Band = Mapping[str, object]
 
-    care_label: str
-    sensitivity: str
-    #: Rejects every unit of the dataset, with this reason, or None.
-    reject: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandRules:
+    """Which bands an object holds."""
+
+    #: Groups of the key; the first whose value is in `of` counts.
+    groups: tuple[str, ...]
+    #: Value of a group → bands.
+    of: Mapping[str, tuple[Band, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,14 +150,28 @@ class ItemRules:
     #: STAC property of `from_key` → value of its group → value of the property, where the key's own
     #: is not what STAC wants.
     vocabulary: Mapping[str, Mapping[str, object]]
+    #: Properties of `from_key` that are whole numbers, however many zeros stand before them.
+    numbers: frozenset[str] = frozenset()
+    #: Properties of `from_key` that are told only in words of `vocabulary`.
+    known_only: frozenset[str] = frozenset()
     #: Suffix of the key → asset key of a sidecar that is published beside every object.
     sidecars: Mapping[str, str]
-    #: Region of the buckets, where items are to tell it.
+    #: Keys, matched as a whole, beside which sidecars are published; None for all.
+    sidecar_keys: re.Pattern[str] | None = None
+    #: Region of the provider's own buckets, where items are to tell it.
     region: str | None = None
+    #: SPDX id or `other`, where it is not that of NOAA's open data, and where it can be read.
+    license: str | None = None
+    license_url: str | None = None
     #: Whether an item may have no place: its geometry is null then.
     placeless: bool = False
     #: Suffix of the key → media type, where it is not `media_type`.
     media_types: Mapping[str, str] = field(default_factory=dict)
+    bands: BandRules | None = None
+    #: Value of `place_group` → longitude, latitude and range in km of what looks all round it.
+    circles: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+    #: The range where the file alone tells longitude and latitude.
+    range_km: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +183,8 @@ class Dataset:
     description: str
     provider: str
     buckets: tuple[str, ...]
+    #: Former bucket → the one of `buckets` that its objects moved to, under the same keys.
+    aliases: Mapping[str, str] = field(default_factory=dict)
     #: Other provider → its buckets with the same keys.
     mirrors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     topics: tuple[str, ...]
@@ -177,8 +203,8 @@ class Dataset:
     governance: GovernanceDefaults
 
     def places(self) -> Iterator[tuple[str, str]]:
-        """Yield provider and name of each bucket."""
-        for bucket in self.buckets:
+        """Yield provider and name of each bucket, former ones too."""
+        for bucket in (*self.buckets, *self.aliases):
             yield self.provider, bucket
         for provider, buckets in self.mirrors.items():
             for bucket in buckets:

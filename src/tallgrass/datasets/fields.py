@@ -82,11 +82,11 @@ class Table:
             raise self.refusal(field, f"must be {meaning}, not {text!r}")
         return text
 
-    def seconds(self, field: str) -> float:
+    def positive(self, field: str, unit: str) -> float:
         """Return a positive number."""
         value = self._get(field, None)
         if type(value) not in {int, float} or not 0 < value < float("inf"):
-            raise self.refusal(field, f"must be a number of seconds above 0, not {value!r}")
+            raise self.refusal(field, f"must be a number of {unit} above 0, not {value!r}")
         return float(value)
 
     def flag(self, field: str, *, default: bool) -> bool:
@@ -147,6 +147,10 @@ class Table:
     def value(self, field: str) -> Any:
         """Return a value as it stands."""
         return self._get(field, None)
+
+    def may_have(self, fields: Iterable[str]) -> None:
+        """Name fields that are known, whether they are there or not."""
+        self._asked += fields
 
     def close(self) -> None:
         """Refuse fields that nothing asked for."""

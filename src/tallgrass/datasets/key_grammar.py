@@ -42,10 +42,15 @@ class IgnoredKey:
 
 def read_key(dataset: Dataset, key: str) -> KeyMatch | IgnoredKey:
     """Read a key that begins with a prefix of the dataset; an impossible time is refused."""
-    grammar = dataset.key
-    for rule in grammar.ignore:
+    for rule in dataset.key.ignore:
         if rule.pattern.fullmatch(key):
             return IgnoredKey(reason=rule.reason, dataset=dataset)
+    return match_key(dataset, key) or IgnoredKey(reason=NOT_INGESTABLE, dataset=dataset)
+
+
+def match_key(dataset: Dataset, key: str) -> KeyMatch | None:
+    """Read a key by the dataset's layouts, whether it is ignored or not; None if none takes it."""
+    grammar = dataset.key
     match = grammar.pattern.fullmatch(key)
     if match is not None:
         return _matched(dataset, grammar, match)
@@ -53,7 +58,7 @@ def read_key(dataset: Dataset, key: str) -> KeyMatch | IgnoredKey:
         match = layout.pattern.fullmatch(key)
         if match is not None:
             return _matched(dataset, layout, match)
-    return IgnoredKey(reason=NOT_INGESTABLE, dataset=dataset)
+    return None
 
 
 def _matched(dataset: Dataset, layout: KeyLayout, match: re.Match[str]) -> KeyMatch:

@@ -245,7 +245,8 @@ def _status(exc: Exception) -> int:
 def _failure(exc: Exception, object_uri: str) -> ReadFailure:
     """Say what went wrong by a code; obstore's own text holds addresses and whole answers."""
     if isinstance(exc, FileNotFoundError):
-        return _missing(f"{object_uri} is not in its bucket, or there is no such bucket")
+        message = f"{object_uri} is not in its bucket, or there is no such bucket"
+        return ReadFailure(code="missing_object", message=message, may_come=True)
     if isinstance(exc, PermissionDeniedError | UnauthenticatedError | PermissionError):
         return ReadFailure(code="access_denied", message=f"{object_uri} may not be read")
     if isinstance(exc, PreconditionError):

@@ -24,13 +24,17 @@ HEAD_BYTES = 4096
 TAIL_BYTES = 1024
 #: The last record of a radar volume has some 30 to 110 kB; its size says that it is the last.
 _VOLUME_TAIL_BYTES = 128 * 1024
+#: A chunk is one such record, and is looked into as a whole.
+_CHUNK_BYTES = 256 * 1024
 _TAIL_BYTES = {
+    FileFormat.NEXRAD_CHUNK: _CHUNK_BYTES,
     FileFormat.NEXRAD_LEVEL2: _VOLUME_TAIL_BYTES,
     FileFormat.NEXRAD_LEVEL2_RADIALS: _VOLUME_TAIL_BYTES,
 }
 
 _READERS: Mapping[FileFormat, Callable[[Seen], Verdict]] = {
     FileFormat.NETCDF4: hdf5.read_header,
+    FileFormat.NETCDF4_PLACE: hdf5.read_header,
     FileFormat.HDF5: partial(hdf5.read_header, name="hdf5"),
     FileFormat.NEXRAD_LEVEL2: nexrad_level2.read_header,
     FileFormat.NEXRAD_LEVEL2_RADIALS: nexrad_radials.read_header,
@@ -72,6 +76,11 @@ def format_by_name(key: str) -> FileFormat | None:
     return None
 
 
+def header_alone(file_format: FileFormat) -> FileFormat:
+    """Return the format that reads the same files by their header's bytes alone."""
+    return FileFormat.NETCDF4 if file_format is FileFormat.HDF5 else file_format
+
+
 def tail_bytes(file_format: FileFormat | None) -> int:
     """Return how many bytes at the end of an object its reader wants to see."""
     return TAIL_BYTES if file_format is None else _TAIL_BYTES.get(file_format, TAIL_BYTES)
@@ -93,12 +102,12 @@ def read_seen(file_format: FileFormat | None, seen: Seen) -> Verdict:
     """
     if seen.size == 0:
         return {}, () if file_format is None else (NO_BYTES,)
-    if file_format in {None, FileFormat.BY_NAME}:
+    if file_format in {None, FileFormat.BY_NAME, FileFormat.BY_NAME_HEADER}:
         kind = magic_of(seen.head)
         known = None if file_format is None else _BY_MAGIC.get(kind or "")
         if known is None:
             return ({} if kind is None else {"magic": kind}), ()
-        file_format = known
+        file_format = header_alone(known) if file_format is FileFormat.BY_NAME_HEADER else known
     reader = _READERS[file_format]
     inside = None if file_format in _UNWRAP_THEMSELVES else unwrap(seen)
     return reader(seen) if inside is None else _read_inside(reader, inside, seen)

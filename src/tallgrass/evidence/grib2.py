@@ -12,9 +12,9 @@ from struct import Struct
 
 from tallgrass.clock import parse_instant
 from tallgrass.evidence.grib2_bulletins import HEADINGS_BYTES_MAX, read_headings
-from tallgrass.evidence.grib2_grids import bbox_of
+from tallgrass.evidence.grib2_grids import grid_of
 from tallgrass.evidence.grib2_sections import SECTION_0_BYTES, Message, read_sections
-from tallgrass.evidence.grib2_steps import Valid, span_texts, steps_of
+from tallgrass.evidence.grib2_steps import Valid, interval_s, span_texts, steps_of
 from tallgrass.evidence.header import (
     NOT_THE_FORMAT,
     TOO_LONG,
@@ -50,13 +50,15 @@ class _Walk:
     issue: str | None = None
     #: For when the messages are that were seen, but for the first.
     valid: list[Valid] = field(default_factory=list)
+    #: Discipline, category and number of what they hold.
+    parameters: set[tuple[object, ...]] = field(default_factory=set)
 
 
 def read_header(seen: Seen, *, place: bool = False) -> Verdict:
     """Return what the first message says, the times of all that are seen, and whether it ends.
 
     With `place` the file alone tells where and for when it is: the span of its times and, where the
-    grid is of a known kind, its bounding box.
+    grid is of a known kind, its parameters, bounding box and, where that is not all, footprint.
     """
     headings = read_headings(seen.head)
     start = seen.head[headings.length :]
@@ -78,9 +80,9 @@ def read_header(seen: Seen, *, place: bool = False) -> Verdict:
         header["bulletin"] = headings.text
     if walk.issue is None:
         header |= _times(message, walk.valid, always=place)
-        box = bbox_of(message.grid) if place else None
-        if box is not None:
-            header["bbox"] = box
+        if place:
+            header |= _place(message)
+            header |= _of_all(message, walk, _parameter(start, message))
     return header, (walk.issue,) if walk.issue else ()
 
 
@@ -110,6 +112,43 @@ def _times(first: Message, others: list[Valid], *, always: bool) -> dict[str, ob
     return told
 
 
+def _of_all(first: Message, walk: _Walk, parameter: tuple[object, ...] | None) -> dict[str, object]:
+    """Return how many messages there are, and the parameter and interval that all of them share."""
+    if walk.messages is None:
+        return {}
+    properties: dict[str, object] = {"grib2:messages": walk.messages}
+    if parameter is not None and walk.parameters <= {parameter}:
+        properties["grib2:parameter"] = "-".join(map(str, parameter))
+    told: dict[str, object] = {"properties": properties}
+    if first.valid is not None and walk.messages == len(walk.valid) + 1:
+        length_s = interval_s([first.valid, *walk.valid])
+        if length_s:
+            told["interval_s"] = length_s
+    return told
+
+
+def _parameter(start: bytes, message: Message) -> tuple[object, ...] | None:
+    product = message.header.get("product")
+    if not isinstance(product, dict):
+        return None
+    return start[6], product["category"], product["number"]
+
+
+def _place(first: Message) -> dict[str, object]:
+    """Return the grid of the first message with its parameters, and where it lies."""
+    grid = grid_of(first.grid)
+    if grid is None:
+        return {}
+    told = first.header["grid"]
+    placed: dict[str, object] = {
+        "grid": {**(told if isinstance(told, dict) else {}), **grid.told},
+        "bbox": grid.bbox,
+    }
+    if grid.footprint is not None:
+        placed["footprint"] = grid.footprint
+    return placed
+
+
 def _total_of(start: bytes) -> int | None:
     """Return the length that section 0 says, or None where it is none."""
     _, reserved, discipline, edition, total = _SECTION_0.unpack_from(start)
@@ -134,7 +173,7 @@ def _follow(seen: Seen) -> _Walk:
             walk.issue = walk.issue or NOT_THE_FORMAT
             return walk
         if number:
-            _note_times(start, total, walk)
+            _note(start, total, walk)
         position += total
         if position > seen.size:
             walk.issue = TOO_SHORT
@@ -187,7 +226,7 @@ def _unseen(seen: Seen, position: int, messages: int, walk: _Walk) -> _Walk:
         start = seen.tail[at : at + _FIRST_BYTES]
         total = len(seen.tail) - at
         if len(start) >= SECTION_0_BYTES and _total_of(start) == total:
-            _note_times(start, total, walk)
+            _note(start, total, walk)
             break
     return walk
 
@@ -200,8 +239,10 @@ def _starts_in(tail: bytes) -> Iterator[int]:
         at = tail.rfind(MAGIC, 0, at)
 
 
-def _note_times(start: bytes, total: int, walk: _Walk) -> None:
-    """Remember for when a message is, if its first sections were seen and say so."""
-    valid = read_sections(start, total).valid
-    if valid is not None:
-        walk.valid.append(valid)
+def _note(start: bytes, total: int, walk: _Walk) -> None:
+    """Remember for when a message is and of what, if its first sections were seen and say so."""
+    message = read_sections(start, total)
+    if message.valid is not None:
+        walk.valid.append(message.valid)
+    # A message that does not say it is unlike all others.
+    walk.parameters.add(_parameter(start, message) or ())

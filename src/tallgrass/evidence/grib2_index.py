@@ -8,7 +8,13 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from tallgrass.clock import format_instant
 from tallgrass.errors import InvalidInput
+from tallgrass.evidence.grib2 import MAGIC
+from tallgrass.evidence.header import NOT_THE_FORMAT, Seen, Verdict
+
+#: The indexes of the largest files have some 100 kB.
+INDEX_BYTES_MAX = 8 * 1024 * 1024
 
 _LINE = re.compile(r"(\d+)(?:\.(\d+))?:(\d+):d=(\d{10}(?:\d{2}){0,2}):([^:]*):([^:]*):([^:]*):?.*")
 _LINES_MAX = 100_000
@@ -51,6 +57,31 @@ def read_index(text: str) -> list[IndexLine]:
 def offsets_of(lines: list[IndexLine]) -> list[int]:
     """Return where the messages begin, each once."""
     return list(dict.fromkeys(line.offset for line in lines))
+
+
+def read_header(content: bytes, file: Seen | None = None) -> Verdict:
+    """Return run, fields and offsets of an index; what is none has an issue.
+
+    With its file, `wrong_offsets` are those at which no message of it begins.
+    """
+    try:
+        lines = read_index(content.decode("ascii"))
+    except (InvalidInput, UnicodeDecodeError):
+        lines = []
+    if not lines:
+        return {}, (NOT_THE_FORMAT,)
+    runs = {format_instant(line.reference) for line in lines}
+    offsets = offsets_of(lines)
+    header: dict[str, object] = {
+        "format": "grib2-index",
+        "reference_time": runs.pop() if len(runs) == 1 else None,
+        "messages": len(offsets),
+        "fields": len(lines),
+        "offsets": offsets,
+    }
+    if file is not None:
+        header["wrong_offsets"] = [at for at in offsets if file.at(at, len(MAGIC)) != MAGIC]
+    return header, ()
 
 
 def _instant(digits: str, number: int) -> datetime:

@@ -27,6 +27,9 @@ _FORECAST_AT = 17
 _SIGN = 1 << 31
 _END_TIME = Struct(">HBBBBB")
 
+#: What a reference time can be: the start of a forecast, among others.
+START_OF_FORECAST = 1
+
 _IDENTIFICATION, _GRID, _PRODUCT = 1, 3, 4
 #: Grids whose octets 31-38 are the numbers of points along x and y.
 _REGULAR_GRIDS = frozenset({0, 1, 10, 20, 30})

@@ -33,6 +33,12 @@ def span_of(valid: Sequence[Valid]) -> tuple[datetime, datetime]:
     return first, max(end for _, end in valid)
 
 
+def interval_s(valid: Sequence[Valid]) -> int:
+    """Return how long the interval of every message is, 0 where they differ or have none."""
+    lengths = {(end - start) // _SECOND for start, end in valid}
+    return lengths.pop() if len(lengths) == 1 else 0
+
+
 def span_texts(valid: Sequence[Valid]) -> dict[str, object]:
     """Return the span as the evidence has it."""
     start, end = span_of(valid)

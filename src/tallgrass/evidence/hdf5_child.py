@@ -13,6 +13,7 @@ It imports nothing of the package, so that it starts as fast as h5py does.
 
 import io
 import json
+import math
 import resource
 import struct
 import sys
@@ -65,7 +66,48 @@ _CORNERS = tuple(
     for line in ("first", "last")
     for fov in ("first", "last")
 )
+#: The same, in the order of a ring.
+_RING_OF_CORNERS = (_CORNERS[0], _CORNERS[1], _CORNERS[3], _CORNERS[2])
 _FIELD_OF_VIEW = ("lon_field_of_view_bounds", "lat_field_of_view_bounds")
+_G_RING = ("G-Ring_Longitude", "G-Ring_Latitude")
+_G_RING_POINTS_MAX = 64
+_GRANULES_MAX = 64
+
+#: A geostationary satellite's fixed grid: what the evidence calls it → attribute of this variable.
+_FIXED_GRID = "goes_imager_projection"
+_FIXED_GRID_NAMES = {
+    "longitude": "longitude_of_projection_origin",
+    "height": "perspective_point_height",
+    "semi_major": "semi_major_axis",
+    "semi_minor": "semi_minor_axis",
+}
+#: Variables whose attributes are CF's mapping of x and y, and which of them are told.
+_MAPPINGS = ("crs", "ProjectionCoordinateSystem")
+_MAPPING_NUMBERS = (
+    *("earth_radius", "semi_major_axis", "inverse_flattening", "standard_parallel"),
+    *("latitude_of_projection_origin", "longitude_of_central_meridian"),
+    *("straight_vertical_longitude_from_pole", "false_easting", "false_northing"),
+)
+#: Attributes of the file, and of a granule of sensor data, that are told under `facts`.
+_FACTS = (
+    "production_site",
+    "spatial_resolution",
+    "resolution",
+    "ascend_descend_data_flag",
+)
+_GRANULE_FACTS = (
+    "N_Beginning_Orbit_Number",
+    "N_Day_Night_Flag",
+    "Ascending/Descending_Indicator",
+)
+#: Variables of one value that are told there too.
+_VALUES = (
+    *("event_count", "group_count", "flash_count", "lightning_wavelength"),
+    *("group_time_threshold", "flash_time_threshold", "yaw_flip_flag"),
+    *("nominal_satellite_subpoint_lat", "nominal_satellite_subpoint_lon"),
+    *("nominal_satellite_height", "percent_navigated_L1b_events"),
+    "percent_uncorrectable_L0_errors",
+)
 
 
 class _Asked(io.RawIOBase):
@@ -128,37 +170,139 @@ def _receive(length: int) -> bytes:
 
 def _told(file: Any) -> dict[str, Any]:
     texts = {name: _text(file.attrs[name]) for name in _TEXTS if name in file.attrs}
-    told: dict[str, Any] = {"attributes": {name: text for name, text in texts.items() if text}}
-    box = _box(file)
-    if box is not None:
-        told["bbox"] = box
-    return told
+    granules = _granules(file)
+    told: dict[str, Any] = {
+        "attributes": {name: text for name, text in texts.items() if text},
+        "facts": _facts(file, granules),
+    }
+    places = {
+        "bbox": _box(file, granules),
+        "boxes": _boxes(granules),
+        "grid": _fixed_grid(file),
+        "mapping": _mapping(file),
+        "ring": _ring(file, granules),
+    }
+    return told | {name: found for name, found in places.items() if found is not None}
 
 
-def _box(file: Any) -> list[float] | None:
+def _box(file: Any, granules: list[Any]) -> list[float] | None:
     for holder, names in (
         (file.get(_GOES_EXTENT), _GOES_NAMES),
         (file, _DISCOVERY_NAMES),
-        (_granule(file), _GRANULE_NAMES),
+        (granules[0] if len(granules) == 1 else None, _GRANULE_NAMES),
     ):
         if holder is not None and all(name in holder.attrs for name in names):
             return [_number(holder.attrs[name]) for name in names]
     if all(name in file for name in _FIELD_OF_VIEW):
         (west, east), latitudes = ([float(v) for v in file[name][:]] for name in _FIELD_OF_VIEW)
         return [west, min(latitudes), east, max(latitudes)]
-    if all(f"{corner}{axis}" in file.attrs for corner in _CORNERS for axis in ("lat", "lon")):
+    if _has_corners(file):
         return _around_corners(file)
     return None
 
 
-def _granule(file: Any) -> Any:
-    """Return the first granule of a file of sensor data."""
+def _boxes(granules: list[Any]) -> list[list[float]] | None:
+    """Return the box of each of several granules."""
+    if len(granules) < 2:  # noqa: PLR2004 - several
+        return None
+    return [[_number(each.attrs[name]) for name in _GRANULE_NAMES] for each in granules]
+
+
+def _granules(file: Any) -> list[Any]:
+    """Return the granules of a file of sensor data that say where they lie."""
     products = file.get("Data_Products")
     for name in products or ():
-        granule = products[name].get(f"{name}_Gran_0")
-        if granule is not None and _GRANULE_NAMES[0] in granule.attrs:
-            return granule
+        found = []
+        for number in range(_GRANULES_MAX):
+            granule = products[name].get(f"{name}_Gran_{number}")
+            if granule is None:
+                break
+            if all(side in granule.attrs for side in _GRANULE_NAMES):
+                found.append(granule)
+        if found:
+            return found
+    return []
+
+
+def _ring(file: Any, granules: list[Any]) -> list[list[float]] | None:
+    """Return the points around a swath, each with longitude and latitude."""
+    if len(granules) == 1 and all(name in granules[0].attrs for name in _G_RING):
+        lons, lats = (granules[0].attrs[name].flat[:_G_RING_POINTS_MAX] for name in _G_RING)
+        return [[float(lon), float(lat)] for lon, lat in zip(lons, lats, strict=False)]
+    if not granules and _has_corners(file):
+        return [
+            [_number(file.attrs[f"{corner}{axis}"]) for axis in ("lon", "lat")]
+            for corner in _RING_OF_CORNERS
+        ]
     return None
+
+
+def _has_corners(file: Any) -> bool:
+    return all(f"{corner}{axis}" in file.attrs for corner in _CORNERS for axis in ("lat", "lon"))
+
+
+def _fixed_grid(file: Any) -> dict[str, Any] | None:
+    """Return the parameters of a geostationary satellite's grid, angles in radians."""
+    if not all(name in file for name in (_FIXED_GRID, "x", "y")):
+        return None
+    attrs, x, y = file[_FIXED_GRID].attrs, file["x"], file["y"]
+    named = all(name in attrs for name in _FIXED_GRID_NAMES.values())
+    if not named or len(x.shape) != 1 or len(y.shape) != 1 or not x.size or not y.size:
+        return None
+    return {
+        "kind": "geostationary",
+        **{name: _number(attrs[there]) for name, there in _FIXED_GRID_NAMES.items()},
+        "sweep": _text(attrs.get("sweep_angle_axis", "y")),
+        "shape": [y.shape[0], x.shape[0]],
+        "x": _ends(x),
+        "y": _ends(y),
+    }
+
+
+def _mapping(file: Any) -> dict[str, Any] | None:
+    """Return the mapping of a grid on a plane with the ends and numbers of its axes."""
+    holder = next((file[name] for name in _MAPPINGS if name in file), None)
+    if holder is None or "grid_mapping_name" not in holder.attrs:
+        return None
+    if not all(name in file and len(file[name].shape) == 1 and file[name].size for name in "xy"):
+        return None
+    told: dict[str, Any] = {"name": _text(holder.attrs["grid_mapping_name"])}
+    for name in _MAPPING_NUMBERS:
+        if name in holder.attrs:
+            value = holder.attrs[name]
+            several = getattr(value, "size", 1) > 1
+            told[name] = [float(each) for each in value.flat[:2]] if several else _number(value)
+    return told | {name: [*_ends(file[name]), int(file[name].size)] for name in ("x", "y")}
+
+
+def _ends(axis: Any) -> list[float]:
+    """Return the first and last value of an axis, unpacked."""
+    scale = _fact(axis.attrs.get("scale_factor", 1.0))
+    offset = _fact(axis.attrs.get("add_offset", 0.0))
+    values = axis[:]
+    return [float(values[at]) * scale + offset for at in (0, -1)]
+
+
+def _facts(file: Any, granules: list[Any]) -> dict[str, Any]:
+    found = {name: file.attrs[name] for name in _FACTS if name in file.attrs}
+    if granules:
+        attrs = granules[0].attrs
+        found |= {name: attrs[name] for name in _GRANULE_FACTS if name in attrs}
+    if _FIELD_OF_VIEW[0] in file:
+        found |= {name: file[name][()] for name in _VALUES if name in file}
+    return {name: _fact(value) for name, value in found.items()}
+
+
+def _fact(value: Any) -> Any:
+    """Return a text or a number; numbers of four bytes lose the digits that they do not have."""
+    if hasattr(value, "flat"):
+        value = value.flat[0] if value.size else ""
+    kind = value.dtype.kind if hasattr(value, "dtype") else ""
+    if kind == "f" and value.dtype.itemsize == 4:  # noqa: PLR2004 - bytes
+        return float(f"{value:.7g}")
+    if kind in {"i", "u", "f"}:
+        return value.item()
+    return value if isinstance(value, int | float) else _text(value)
 
 
 def _around_corners(file: Any) -> list[float]:
@@ -182,6 +326,15 @@ def _text(value: Any) -> str:
     return text.strip("\x00 ")[:_TEXT_CHARS_MAX]
 
 
+def _finite(value: Any) -> Any:
+    """Return the answer with null for numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def main() -> None:
     """Answer for one file after the other, until the pipe is closed."""
     import h5py  # noqa: PLC0415 - an extra, and slow
@@ -195,7 +348,7 @@ def main() -> None:
                 answer = _told(file)
         except Exception as exc:  # noqa: BLE001 - whatever is wrong with a file is the answer
             answer = {"error": f"{type(exc).__name__}: {exc}"[:_TEXT_CHARS_MAX]}
-        data = json.dumps(answer).encode()
+        data = json.dumps(_finite(answer)).encode()
         _send(b"A" + struct.pack(">I", len(data)) + data)
 
 

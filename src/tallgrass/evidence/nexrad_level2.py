@@ -2,12 +2,14 @@
 
 Layout: ICD 2620010 for the header, 2620002 for the messages. A volume header of 24 bytes is
 followed by LDM records, each a signed size and a bzip2 block; the size of the last one is negative.
-Before 2016 whole files were gzipped, with plain messages inside. Only sizes are followed: nothing
-but the first bytes of a gzip file is decompressed, unless its end cannot tell and all of it is
-near.
+Before 2016 whole files were gzipped, with plain messages inside. Sizes are followed, and of the
+records only those are decompressed that hold the first and the last radial; of a gzip file the
+first bytes, and all of it where it is near.
 """
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from struct import Struct
 
@@ -20,7 +22,8 @@ from tallgrass.evidence.header import (
     Verdict,
     wrong_start,
 )
-from tallgrass.evidence.nexrad_messages import FIXED_MESSAGE_BYTES, messages_end
+from tallgrass.evidence.nexrad_messages import FIXED_MESSAGE_BYTES, first_and_last, messages_end
+from tallgrass.evidence.nexrad_span import begins_on_a_second, inside_record, span_of
 from tallgrass.evidence.wrapping import (
     GZIP,
     GZIP_BYTES_MIN,
@@ -50,6 +53,19 @@ _MESSAGE_START = 16
 _MESSAGE_TYPE_MAX = 33
 #: Files before message 31 hold messages of the fixed form only.
 _FIXED_FORM = (None, 1)
+#: Metadata have 2 to 13 kB, a record of radials up to 125: so many bytes hold the first radial.
+_FIRST_RADIALS_BYTES = 160 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Records:
+    """How the records of a volume end, and where its last one is, if that can be seen."""
+
+    #: None: they end well, but whether the last one is there cannot be seen.
+    complete: bool | None = False
+    issue: str | None = None
+    last_at: int = 0
+    last_length: int = 0
 
 
 def read_header(seen: Seen) -> Verdict:
@@ -64,13 +80,23 @@ def read_header(seen: Seen) -> Verdict:
         return {**header, "compression": None, "complete": False}, (TOO_SHORT,)
     after = head[VOLUME_HEADER_BYTES + 4 : VOLUME_HEADER_BYTES + 4 + len(_BZIP2)]
     if after and _BZIP2.startswith(after):
-        complete, issue = _follow_records(seen)
-        compression = "bzip2"
-    else:
-        complete, issue = _judge_plain(seen, version)
-        compression = "none"
-    header |= {"compression": compression, "complete": complete}
+        return _read_records(seen, header)
+    complete, issue = _judge_plain(seen, version)
+    header |= {"compression": "none", "complete": complete}
+    if complete and seen.more is not None:
+        header |= _span_in(seen.content(INFLATED_BYTES_MAX) or b"", header)
     return header, (issue,) if issue else ()
+
+
+def wider_head(seen: Seen, header: Mapping[str, object]) -> int:
+    """Return how many first bytes would hold the first radial; 0 where it is not asked for."""
+    records = header.get("compression") == "bzip2" and header.get("complete")
+    if not records or "start" in header or seen.more is not None:
+        return 0
+    if not begins_on_a_second(header["volume_time"]):
+        return 0
+    wanted = min(_FIRST_RADIALS_BYTES, seen.size)
+    return wanted if wanted > len(seen.head) else 0
 
 
 def volume_header(start: bytes) -> tuple[dict[str, object] | None, int | None]:
@@ -100,26 +126,61 @@ def _why_none(start: bytes) -> str:
     return wrong_start(start, *_MAGICS, GZIP)
 
 
-def _follow_records(seen: Seen) -> tuple[bool | None, str | None]:
-    """Follow the sizes that can be seen; return whether the volume is complete, and the issue.
+def _read_records(seen: Seen, header: dict[str, object]) -> Verdict:
+    """Follow the records to the last one, and look into those that tell when it was scanned."""
+    found = _follow_records(seen)
+    header |= {"compression": "bzip2", "complete": found.complete}
+    if found.issue is not None:
+        return header, (found.issue,)
+    if not found.last_length:
+        return header, ()
+    data = inside_record(seen.at(found.last_at, found.last_length) or b"")
+    if data is None:
+        return {**header, "complete": False}, (NOT_THE_FORMAT,)
+    first = None
+    if begins_on_a_second(header["volume_time"]):
+        first, _ = first_and_last(_first_radials(seen))
+    header |= span_of(first, first_and_last(data)[1], header["volume_time"])
+    return header, ()
 
-    None: the end is the end of a record, but whether it is the last one cannot be seen.
-    """
+
+def _first_radials(seen: Seen) -> bytes:
+    """Return the messages of the record behind the metadata; none where it cannot be seen."""
+    metadata = _length_at(seen, VOLUME_HEADER_BYTES)
+    position = VOLUME_HEADER_BYTES + _SIZE.size + metadata
+    length = _length_at(seen, position) if metadata else 0
+    return inside_record(seen.at(position + _SIZE.size, length) or b"") or b""
+
+
+def _length_at(seen: Seen, position: int) -> int:
+    """Return the length of the record at a position; 0 where none can be seen."""
+    start = seen.at(position, _SIZE.size + len(_BZIP2)) or b""
+    return abs(record_size(start) or 0) if len(start) > _SIZE.size else 0
+
+
+def _span_in(content: bytes, header: Mapping[str, object]) -> dict[str, object]:
+    return span_of(*first_and_last(content, VOLUME_HEADER_BYTES), header["volume_time"])
+
+
+def _follow_records(seen: Seen) -> _Records:
+    """Follow the sizes that can be seen; return whether the volume is complete, and the issue."""
     position, size = VOLUME_HEADER_BYTES, seen.size
     while position + _SIZE.size <= size:
         start = seen.at(position, _SIZE.size + len(_BZIP2))
         if start is None:
-            return _last_record(seen.tail) if ends_a_block(seen.tail) else (False, TOO_SHORT)
+            return _last_record(seen) if ends_a_block(seen.tail) else _Records(issue=TOO_SHORT)
         length = record_size(start)
         if length is None:
-            return False, NOT_THE_FORMAT
-        position += _SIZE.size + abs(length)
+            return _Records(issue=NOT_THE_FORMAT)
+        at, position = position + _SIZE.size, position + _SIZE.size + abs(length)
         if position > size:
-            return False, TOO_SHORT
+            return _Records(issue=TOO_SHORT)
+        if length < 0 and position < size:
+            return _Records(issue=TOO_LONG)
         if length < 0:
-            return (True, None) if position == size else (False, TOO_LONG)
+            return _Records(complete=True, last_at=at, last_length=-length)
     # Every record was seen, and none says that it is the last.
-    return False, TOO_SHORT
+    return _Records(issue=TOO_SHORT)
 
 
 def record_size(start: bytes) -> int | None:
@@ -131,15 +192,18 @@ def record_size(start: bytes) -> int | None:
     return int(length)
 
 
-def _last_record(tail: bytes) -> tuple[bool | None, str | None]:
-    """Find the size of the record that ends the file, if it is a short one."""
+def _last_record(seen: Seen) -> _Records:
+    """Find the record that ends the file by its size, if it is a short one."""
+    tail = seen.tail
     at = tail.rfind(_BZIP2)
     while at >= _SIZE.size:
         (length,) = _SIZE.unpack_from(tail, at - _SIZE.size)
         if abs(length) == len(tail) - at:
-            return (True, None) if length < 0 else (False, TOO_SHORT)
+            if length > 0:
+                return _Records(issue=TOO_SHORT)
+            return _Records(complete=True, last_at=seen.size + length, last_length=-length)
         at = tail.rfind(_BZIP2, 0, at)
-    return None, None
+    return _Records(complete=None)
 
 
 def _judge_plain(seen: Seen, version: int | None) -> tuple[bool | None, str | None]:
@@ -169,16 +233,19 @@ def _read_gzip(seen: Seen) -> Verdict:
     if header is None:
         cut = seen.size < _GZIP_SHOWS_HEADER and _why_none(start) == TOO_SHORT
         return {}, (TOO_SHORT if cut else NOT_THE_FORMAT,)
-    complete, issue = None, None
+    complete, issue, content = None, None, b""
     if seen.size < GZIP_BYTES_MIN:
         complete, issue = False, TOO_SHORT
     elif version in _FIXED_FORM:
         inside = inflated_size(seen.tail)
         complete = (inside - VOLUME_HEADER_BYTES) % FIXED_MESSAGE_BYTES == 0
         issue = None if complete else TOO_SHORT
-    elif seen.more is not None:
-        # Nothing at its end can be checked, so it is read to there: files of 2008 to 2016.
-        _, issue = inflated(seen)
+    if seen.more is not None and issue is None:
+        # Files of 2008 to 2016 have nothing at their end that could be checked, and no gzip file
+        # tells its radials before it is read: some 25 ms.
+        content, issue = inflated(seen)
         complete = issue is None
     header |= {"compression": "gzip", "complete": complete}
+    if complete and content:
+        header |= _span_in(content, header)
     return header, (issue,) if issue else ()

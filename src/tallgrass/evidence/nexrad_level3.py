@@ -23,8 +23,11 @@ _RELAY_END = b"\r\r\n\x03"
 #: code, day, second of the day, length, source, destination, blocks
 _MESSAGE = Struct(">hHIIHHH")
 _DIVIDER = b"\xff\xff"
-#: latitude, longitude, height, code, mode, pattern, sequence, volume number, volume day and second
-_PRODUCT = Struct(">iihhhhhhHI")
+#: latitude, longitude, height in feet, code, mode, pattern, sequence, number, day and second of the
+#: volume, day and second of the product, number and tenths of a degree of the tilt
+_PRODUCT = Struct(">iihhhhhhHIHI4xhh")
+_FOOT_M = 0.3048
+_TENTH = 10
 _STATUS = 2
 _DAY_ZERO = datetime(1969, 12, 31, tzinfo=UTC)
 _DAY_S = 86_400
@@ -64,8 +67,8 @@ def _describe(head: bytes, position: int, code: int, header: dict[str, object]) 
     """Put what the product description says into the header; return whether it is sound."""
     if len(head) < position + _PRODUCT.size:
         return False
-    latitude, longitude, _, product, _, pattern, _, number, day, second = _PRODUCT.unpack_from(
-        head, position
+    latitude, longitude, feet, product, _, pattern, _, number, day, second, *rest = (
+        _PRODUCT.unpack_from(head, position)
     )
     placed = abs(latitude) <= _LATITUDE_MAX and abs(longitude) <= _LONGITUDE_MAX
     if product != code or not placed or not day or second >= _DAY_S:
@@ -77,6 +80,16 @@ def _describe(head: bytes, position: int, code: int, header: dict[str, object]) 
         "volume_number": number,
         "volume_time": format_instant(_instant(day, second)),
     }
+    properties = header["properties"] = {
+        "nexrad:product_code": code,
+        "nexrad:vcp": pattern,
+        "nexrad:antenna_elevation": round(feet * _FOOT_M),
+    }
+    made_day, made_second, tilt, tenths = rest
+    if made_day and made_second < _DAY_S:
+        properties["processing:datetime"] = format_instant(_instant(made_day, made_second))
+    if tilt > 0:
+        properties["nexrad:elevation_angle"] = tenths / _TENTH
     return True
 
 

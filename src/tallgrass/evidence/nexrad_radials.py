@@ -1,21 +1,19 @@
-"""NEXRAD Level II volumes, with what their radials say: first and last time, pattern, place.
+"""NEXRAD Level II volumes of which every record is decompressed, and every radial counted.
 
-Every record is decompressed for it, some 0.3 s a volume, so that it is done only where a dataset
-asks for it.
+It takes some 0.3 s a volume, so that it is done only where a dataset asks for it; times, pattern
+and place are told without it.
 """
 
-import bz2
 from collections.abc import Iterator
 
-from tallgrass.clock import format_instant
 from tallgrass.evidence import nexrad_level2
 from tallgrass.evidence.header import NOT_THE_FORMAT, Seen, Verdict
 from tallgrass.evidence.nexrad_level2 import VOLUME_HEADER_BYTES
 from tallgrass.evidence.nexrad_messages import Radial, radials_of
+from tallgrass.evidence.nexrad_span import inside_record, span_of
 from tallgrass.evidence.wrapping import GZIP, INFLATED_BYTES_MAX, inflated
 
 _SIZE_BYTES = 4
-_DIGITS = 4
 
 
 def read_header(seen: Seen) -> Verdict:
@@ -24,23 +22,17 @@ def read_header(seen: Seen) -> Verdict:
     if issues or seen.more is None:
         return header, issues
     try:
-        header |= _told(list(_radials(seen, str(header["compression"]))))
-    except (OSError, EOFError):
+        radials = list(_radials(seen, str(header["compression"])))
+    except _DamagedRecord:
         return {**header, "complete": False}, (NOT_THE_FORMAT,)
+    header["radials"] = len(radials)
+    if radials:
+        header |= span_of(radials[0], radials[-1])
     return header, issues
 
 
-def _told(radials: list[Radial]) -> dict[str, object]:
-    told: dict[str, object] = {"radials": len(radials)}
-    if not radials:
-        return told
-    first, last = radials[0], radials[-1]
-    told |= {"start": format_instant(first.time), "end": format_instant(last.time)}
-    if first.latitude is not None and first.longitude is not None:
-        told["latitude"] = round(first.latitude, _DIGITS)
-        told["longitude"] = round(first.longitude, _DIGITS)
-        told["pattern"] = first.pattern
-    return told
+class _DamagedRecord(Exception):
+    """A record that cannot be decompressed."""
 
 
 def _radials(seen: Seen, compression: str) -> Iterator[Radial]:
@@ -61,5 +53,8 @@ def _blocks(seen: Seen) -> Iterator[bytes]:
         start = seen.at(position, _SIZE_BYTES) or b""
         length = abs(int.from_bytes(start, "big", signed=True))
         position += _SIZE_BYTES
-        yield bz2.decompress(seen.at(position, length) or b"")
+        block = inside_record(seen.at(position, length) or b"")
+        if block is None:
+            raise _DamagedRecord
+        yield block
         position += length

@@ -136,6 +136,21 @@ class LocalObjects:
         return read
 
 
+class OneFile(LocalObjects):
+    """One file, read as the object of whatever address it is asked for."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file.parent)
+        self._name = file.name
+
+    def read(self, object_uri: str, tail_bytes: int) -> ObjectBytes | ReadFailure:
+        """Return head, tail, size and etag of the file, or why it could not be read."""
+        try:
+            return self._read(self._name, object_uri, tail_bytes)
+        except (OSError, ValueError, BaseError) as exc:
+            return _failure(exc, object_uri)
+
+
 def _read_small(file: str) -> bytes | None:
     """Return the content of a file of one piece; None where it is none, or was written meanwhile.
 
@@ -168,6 +183,11 @@ def _changed(object_uri: str) -> ReadFailure:
     return ReadFailure(code="io_error", message=f"{object_uri} changed while it was read")
 
 
+def _not_there(object_uri: str) -> ReadFailure:
+    message = f"{object_uri} is not in the folder"
+    return ReadFailure(code="missing_object", message=message, may_come=True)
+
+
 def _path(object_uri: str) -> str | None:
     """Return the file's path below the folder; None where the key is no such path.
 
@@ -183,11 +203,11 @@ def _path(object_uri: str) -> str | None:
 def _failure(exc: Exception, object_uri: str) -> ReadFailure:
     """Say what went wrong by a code; obstore's own text holds paths of the machine."""
     if isinstance(exc, FileNotFoundError | ValueError):
-        return ReadFailure(code="missing_object", message=f"{object_uri} is not in the folder")
+        return _not_there(object_uri)
     match = _OS_ERROR.search(str(exc))
     number = int(match[1]) if match else 0
     if number in _NOT_THERE:
-        return ReadFailure(code="missing_object", message=f"{object_uri} is not in the folder")
+        return _not_there(object_uri)
     if isinstance(exc, PermissionError) or number in _DENIED:
         return ReadFailure(code="access_denied", message=f"{object_uri} may not be read")
     reason = os.strerror(number) if number else type(exc).__name__

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from tallgrass.datasets.definition import FileFormat
-from tallgrass.evidence import grib2
-from tallgrass.evidence.formats import format_by_name, read_seen, tail_bytes
-from tallgrass.evidence.hdf5_attributes import with_attributes
+from tallgrass.evidence import grib2, nexrad_level2
+from tallgrass.evidence.formats import format_by_name, header_alone, read_seen, tail_bytes
+from tallgrass.evidence.hdf5_attributes import may_tell_a_place, with_attributes
 from tallgrass.evidence.hdf5_children import Attributes
 from tallgrass.evidence.header import Ranges, Seen, Verdict
 from tallgrass.evidence.object_store import ObjectBytes, Objects, RangeUnread
@@ -126,6 +126,9 @@ class ObjectEvidenceReader:
         file_format = self._format_of(unit.dataset)
         if file_format is FileFormat.BY_NAME:
             return format_by_name(unit.object_uri) or file_format
+        if file_format is FileFormat.BY_NAME_HEADER:
+            named = format_by_name(unit.object_uri)
+            return file_format if named is None else header_alone(named)
         return file_format
 
     def _verdict(self, file_format: FileFormat | None, read: ObjectBytes) -> Verdict | ReadFailure:
@@ -134,12 +137,26 @@ class ObjectEvidenceReader:
         header, issues = read_seen(file_format, seen)
         if file_format is FileFormat.GRIB2_GRID and not issues and header.get("messages") is None:
             return _with_last_message(file_format, seen, read.more) or (header, issues)
-        wanted = header.get("format") == FileFormat.HDF5 and "compression" not in header
-        if issues or not wanted or self._attributes is None or read.more is None:
+        if file_format is FileFormat.NEXRAD_LEVEL2 and not issues:
+            return _with_first_radial(file_format, seen, header, read.more) or (header, issues)
+        if issues or self._attributes is None or read.more is None:
+            return header, issues
+        if not _wants_attributes(file_format, header, seen):
             return header, issues
         whole = Seen(read.head, read.tail, read.size, read.more)
         answer = self._attributes.read(whole, near=read.near)
         return answer if isinstance(answer, ReadFailure) else with_attributes(header, answer)
+
+
+def _wants_attributes(
+    file_format: FileFormat | None, header: dict[str, object], seen: Seen
+) -> bool:
+    """Tell whether the attributes of an HDF5 file are asked for, by a process that costs 1 ms."""
+    if "compression" in header:
+        return False
+    if file_format is FileFormat.NETCDF4_PLACE:
+        return may_tell_a_place(seen)
+    return header.get("format") == FileFormat.HDF5
 
 
 def _with_last_message(file_format: FileFormat, seen: Seen, more: Ranges | None) -> Verdict | None:
@@ -149,6 +166,16 @@ def _with_last_message(file_format: FileFormat, seen: Seen, more: Ranges | None)
         return None
     tail = more(seen.size - length, length)
     return read_seen(file_format, Seen(seen.head, tail, seen.size))
+
+
+def _with_first_radial(
+    file_format: FileFormat, seen: Seen, header: dict[str, object], more: Ranges | None
+) -> Verdict | None:
+    """Look for the first radial of a volume that is not near, by one more request."""
+    length = nexrad_level2.wider_head(seen, header)
+    if not length or more is None:
+        return None
+    return read_seen(file_format, Seen(more(0, length), seen.tail, seen.size))
 
 
 #: Stands for an answer that no thread gave, which only the end of the process can bring about.

@@ -2,10 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
+
+import orjson
 
 from tallgrass.canonical_json import canonical_bytes
+from tallgrass.errors import InvalidInput
 from tallgrass.ledger.unit import IngestUnit
+
+_ODD = "the kept evidence is not what a reading gives"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +42,20 @@ class Evidence:
             }
         )
 
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read what `to_bytes` wrote; anything else is refused."""
+        try:
+            values = orjson.loads(data)
+            values["issues"] = tuple(values["issues"])
+            evidence = cls(**values)
+            exact = evidence.to_bytes() == data
+        except (ValueError, KeyError, TypeError) as exc:
+            raise InvalidInput(_ODD) from exc
+        if not exact:
+            raise InvalidInput(_ODD)
+        return evidence
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFailure:
@@ -44,6 +63,8 @@ class ReadFailure:
 
     code: str
     message: str
+    #: Whether the object may just not be there yet.
+    may_come: bool = False
 
 
 class EvidenceReader(Protocol):

@@ -1,9 +1,10 @@
 """metadata-extract: when and where the data are, and what they are.
 
 Times and places come from the file where its header tells them, else from the key, else from the
-dataset's file. Evidence names them `start` (of a radar volume `volume_time`), `end`, `bbox` (west,
-south, east, north) and `properties` (STAC properties that only the file knows). What the file says
-of its model run (`reference_time`) and of its radar (`site`) is compared with the key.
+dataset's file. Evidence names them `start` (of a radar volume `volume_time`), `end`, `footprint` (a
+ring of longitudes and latitudes), `bbox` (west, south, east, north), `grid` (parameters of a grid)
+and `properties` (STAC properties that only the file knows). What the file says of its model run
+(`reference_time`) and of its radar (`site`) is compared with the key.
 """
 
 from collections.abc import Mapping
@@ -11,23 +12,28 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from tallgrass.clock import format_instant, parse_instant
-from tallgrass.datasets.definition import Dataset, Severity
+from tallgrass.datasets.definition import Band, Dataset, Severity
 from tallgrass.datasets.key_grammar import KeyMatch
 from tallgrass.datasets.key_times import UNKNOWN_START
 from tallgrass.errors import InvalidInput
+from tallgrass.evidence.grib2_sections import START_OF_FORECAST
 from tallgrass.evidence.reading import Evidence
 from tallgrass.ledger.vocabulary import CheckStatus
 from tallgrass.operators.issues import CheckReport, Issue, issue, status_of
+from tallgrass.stac.circle import circle
+from tallgrass.stac.footprint import Footprint, footprint_of
+from tallgrass.stac.forecast import forecast_properties
 from tallgrass.stac.geometry import Box, box_of
+from tallgrass.stac.geostationary import GEOSTATIONARY, view_of
 from tallgrass.stac.item import Description
+from tallgrass.stac.projection import projection_properties
 
 NAME = "metadata-extract"
 CHECKS = ("temporal", "spatial", "product", "platform", "coverage")
 
 #: How far the times of key and header may lie apart before one of them must be wrong.
 _TIMES_APART_MAX = timedelta(days=1)
-_HOUR = timedelta(hours=1)
-_MINUTE = timedelta(minutes=1)
+_NO_WORDS: Mapping[str, object] = {}
 
 #: The report without a finding.
 OK = CheckReport(status=CheckStatus.OK, checks_run=CHECKS)
@@ -45,7 +51,8 @@ def metadata_extract(match: KeyMatch, read: Evidence) -> MetadataReport:
     """Describe the data of one object."""
     issues: list[Issue] = []
     start, end = _times(match, read, issues)
-    box = _box(match, read, issues)
+    seen = _footprint(match, read, issues)
+    box = _box(match, read, issues) if seen is None else seen.box
     properties = _properties(match, read, issues)
     if not issues:
         report = OK
@@ -62,7 +69,9 @@ def metadata_extract(match: KeyMatch, read: Evidence) -> MetadataReport:
             # a while has its middle.
             instant=match.start if _has_its_own_time(match) else start + (end - start) / 2,
             box=box,
+            geometry=None if seen is None else seen.geometry,
             properties=properties,
+            bands=_bands(match),
         ),
     )
 
@@ -81,6 +90,9 @@ def _times(match: KeyMatch, read: Evidence, issues: list[Issue]) -> tuple[dateti
     named = "start" if "start" in read.header else "volume_time"
     told_start = _told(match, read.header, named, issues)
     told_end = _told(match, read.header, "end", issues) or told_start
+    if match.accumulation is not None and told_end is not None and told_end == told_start:
+        # The file has the stamp alone; over how long was summed stands in the key.
+        told_start = told_end - match.accumulation
     if told_start is not None and told_end is not None:
         # A key may name the issue of a forecast alone, days before what it is for.
         run = None
@@ -118,6 +130,35 @@ def _told(
         return None
 
 
+def _footprint(match: KeyMatch, read: Evidence, issues: list[Issue]) -> Footprint | None:
+    """Return the outline of the data, where more than a box is known of it."""
+    header = read.header
+    try:
+        points = header.get("footprint")
+        if points is not None:
+            return footprint_of(points)
+        grid = header.get("grid")
+        if isinstance(grid, Mapping) and grid.get("kind") == GEOSTATIONARY:
+            return view_of(grid)
+        around = _circle(match, header)
+        return None if around is None else circle(*around)
+    except InvalidInput as exc:
+        issues.append(issue(match.dataset, "invalid_geometry", str(exc), Severity.SUSPECT))
+        return None
+
+
+def _circle(match: KeyMatch, header: Mapping[str, object]) -> tuple[float, float, float] | None:
+    """Return longitude, latitude and range of what looks all round; the file knows best where."""
+    rules = match.dataset.item
+    known = rules.circles.get(match.groups.get(rules.place_group or "") or "")
+    longitude, latitude = header.get("longitude"), header.get("latitude")
+    if rules.range_km is None or not (
+        isinstance(longitude, int | float) and isinstance(latitude, int | float)
+    ):
+        return known
+    return longitude, latitude, rules.range_km if known is None else known[2]
+
+
 def _box(match: KeyMatch, read: Evidence, issues: list[Issue]) -> Box | None:
     rules = match.dataset.item
     values: object = read.header.get("bbox")
@@ -144,7 +185,8 @@ def _never_suspect(dataset: Dataset, code: str, message: str) -> Issue:
     return found if found.severity is Severity.FAILED else replace(found, severity=Severity.FAILED)
 
 
-def _properties(match: KeyMatch, read: Evidence, issues: list[Issue]) -> dict[str, object]:
+def _from_key(match: KeyMatch, issues: list[Issue]) -> dict[str, object]:
+    """Return the properties that parts of the key tell, in the dataset's words."""
     rules = match.dataset.item
     values: dict[str, object] = {}
     for name, group in rules.from_key.items():
@@ -154,9 +196,32 @@ def _properties(match: KeyMatch, read: Evidence, issues: list[Issue]) -> dict[st
             problem = f"{name}: the key has no part {group!r}"
             issues.append(issue(match.dataset, "incomplete_product_metadata", problem))
             continue
-        if text is not None:
-            words = rules.vocabulary.get(name)
-            values[name] = text if words is None else words.get(text, text)
+        if text is None:
+            continue
+        if name in rules.numbers and text.isdecimal():
+            values[name] = int(text)
+        else:
+            words = rules.vocabulary.get(name, _NO_WORDS)
+            if text in words or name not in rules.known_only:
+                values[name] = words.get(text, text)
+    return values
+
+
+def _bands(match: KeyMatch) -> tuple[Band, ...]:
+    """Return the spectral bands of the object, where the key tells them."""
+    rules = match.dataset.item.bands
+    if rules is None:
+        return ()
+    named = (match.groups.get(group) for group in rules.groups)
+    return next((rules.of[name] for name in named if name and name in rules.of), ())
+
+
+def _properties(match: KeyMatch, read: Evidence, issues: list[Issue]) -> dict[str, object]:
+    rules = match.dataset.item
+    values = _from_key(match, issues)
+    grid = read.header.get("grid")
+    if isinstance(grid, Mapping):
+        values.update(projection_properties(grid))
     told = read.header.get("properties")
     if isinstance(told, Mapping):
         values.update(told)
@@ -169,10 +234,22 @@ def _properties(match: KeyMatch, read: Evidence, issues: list[Issue]) -> dict[st
         values["kfm:time_in_key"] = False
     if match.reference is not None:
         _compare_runs(match, match.reference, read, issues)
-        values["forecast:reference_datetime"] = format_instant(match.reference)
-        if match.start >= match.reference:  # An hour before its run is no forecast.
-            values["forecast:horizon"] = _duration(match.start - match.reference)
+        values |= forecast_properties(match.reference, match.start, read.header)
+    elif read.header.get("reference_time_significance") == START_OF_FORECAST:
+        values |= _forecast_of_file(match, read.header, issues)
     return values
+
+
+def _forecast_of_file(
+    match: KeyMatch, header: Mapping[str, object], issues: list[Issue]
+) -> dict[str, object]:
+    """Return the properties of a forecast whose run the file alone tells."""
+    reference = _told(match, header, "reference_time", issues)
+    start, end = (_told(match, header, name, issues) for name in ("start", "end"))
+    if reference is None:
+        return {}
+    one = end if start == end or "interval_s" in header else None
+    return forecast_properties(reference, one, header)
 
 
 def _compare_runs(
@@ -183,10 +260,3 @@ def _compare_runs(
         text = f"the key names the run of {format_instant(reference)}, "
         text += f"the file that of {format_instant(told)}"
         issues.append(issue(match.dataset, "invalid_time_range", text, Severity.SUSPECT))
-
-
-def _duration(span: timedelta) -> str:
-    """Write a span of time as ISO 8601 does: PT0H, PT18H, PT1H15M."""
-    hours, rest = divmod(span, _HOUR)
-    minutes = rest // _MINUTE
-    return f"PT{hours}H{minutes}M" if minutes else f"PT{hours}H"

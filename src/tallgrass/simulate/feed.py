@@ -10,6 +10,7 @@ at once: `write` the objects, then send the `bodies`. What must become of each u
 """
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -150,14 +151,15 @@ class Feed:
         self._content = lru_cache(maxsize=_CONTENTS_KEPT)(self._made_content)
 
     def steps(self) -> Iterator[FeedObject | FeedMessage]:
-        """Yield writes and messages in order; a write always precedes its message."""
-        puts = iter(sorted(self._plan.puts, key=lambda put: (put.time, put.unit)))
-        put = next(puts, None)
+        """Yield writes and messages in order; a write precedes its message, unless it is late."""
+        times = [(self._plan.written_at(put), put.unit, put) for put in self._plan.puts]
+        puts = deque(sorted(times, key=lambda each: each[:2]))
         for sending in self._plan.sendings:
-            while put is not None and put.time <= sending.arrives:
-                yield self._object(put)
-                put = next(puts, None)
+            while puts and puts[0][0] <= sending.arrives:
+                yield self._object(puts.popleft()[2])
             yield FeedMessage(at=sending.arrives, body=self._body(sending))
+        while puts:
+            yield self._object(puts.popleft()[2])
 
     def bodies(self) -> Iterator[bytes]:
         """Yield the messages alone, in order."""

@@ -181,13 +181,18 @@ def _nexrad_file(place: FeedPlace, version: int, random: Random) -> bytes:
 
 def _hrrr_file(place: FeedPlace, version: int, random: Random) -> bytes:
     forecast = int(place.about)
-    points = 9 * (5 + version + random.randrange(8))
+    nx, ny = 9, 5 + version + random.randrange(8)
     return grib2_message(
         reference=place.start - timedelta(hours=forecast),
         forecast_hours=forecast,
-        nx=9,
-        values=random.randbytes(points),
+        nx=nx,
+        values=random.randbytes(nx * ny),
+        # So few points, but all over the domain.
+        spacing_m=(_HRRR_DOMAIN_M[0] / (nx - 1), _HRRR_DOMAIN_M[1] / (ny - 1)),
     )
 
+
+#: 1799 by 1059 points, 3 km apart.
+_HRRR_DOMAIN_M = (1_798 * 3_000.0, 1_058 * 3_000.0)
 
 _CONTENTS = {"goes-glm": _glm_file, "nexrad-l2": _nexrad_file, "hrrr": _hrrr_file}

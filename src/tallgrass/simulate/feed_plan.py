@@ -27,6 +27,8 @@ class Fate(StrEnum):
     ZERO_BYTES = "zero_bytes"
     #: Announced, but not there.
     MISSING = "missing"
+    #: Announced before it is there; it comes some minutes later.
+    LATE = "late"
 
 
 class Kind(StrEnum):
@@ -57,6 +59,7 @@ class FeedFaults:
     truncated: float = 0.02
     zero_bytes: float = 0.01
     missing: float = 0.01
+    late: float = 0.02
 
     duplicated: float = 0.05
     reordered: float = 0.1
@@ -126,6 +129,7 @@ class Plan:
         first: datetime,
         window: timedelta | None,
     ) -> None:
+        self._seed = seed
         self._random = seeded(seed, "plan")
         self._faults = faults
         self._numbers = iter(range(10**12))
@@ -135,6 +139,12 @@ class Plan:
         sendings = [*sendings, *self._others()]
         sendings = self._reordered([*sendings, *self._duplicates(sendings)])
         self.sendings = sorted(sendings, key=_arrival)
+
+    def written_at(self, put: Announcement) -> datetime:
+        """Return when an object is there; a late one is announced as if it were."""
+        if self.units[put.unit].fate is not Fate.LATE:
+            return put.time
+        return put.time + timedelta(seconds=seeded(self._seed, "late", put.unit).uniform(60, 300))
 
     def _with_fates(self, units: list[PlannedUnit]) -> list[PlannedUnit]:
         waiting = list(range(len(units)))

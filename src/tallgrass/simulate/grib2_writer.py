@@ -1,4 +1,4 @@
-"""Small GRIB2 files: one message on a few points of the HRRR's Lambert grid.
+"""Small GRIB2 files: one message on a few points of the HRRR's Lambert plane.
 
 Layout: WMO Manual on Codes, FM 92: sections 0, 1, 3 (template 30), 4 (0), 5 (0), 6, 7 and 8.
 ecCodes reads them.
@@ -14,7 +14,7 @@ _SPHERE = 6
 #: First point, orientation and secants of the HRRR's grid, in millionths of a degree.
 _LATITUDE, _LONGITUDE = 21_138_123, 237_280_472
 _ORIENTATION, _SECANT = 262_500_000, 38_500_000
-_SPACING_MM = 3_000_000
+_SPACING_M = 3_000.0
 _MISSING = 255
 _HOURS = 1
 #: Temperature, category and number in discipline 0, 2 m above ground.
@@ -24,16 +24,24 @@ _KELVIN_MIN = 250.0
 
 
 def grib2_message(
-    *, reference: datetime, forecast_hours: int, nx: int, values: Sequence[int]
+    *,
+    reference: datetime,
+    forecast_hours: int,
+    nx: int,
+    values: Sequence[int],
+    spacing_m: tuple[float, float] = (_SPACING_M, _SPACING_M),
 ) -> bytes:
-    """Return a file of one message; values are tenths of a kelvin above 250 K, from 0 to 255."""
+    """Return a file of one message; values are tenths of a kelvin above 250 K, from 0 to 255.
+
+    Its points lie `spacing_m` apart, along x and along y.
+    """
     ny, rest = divmod(len(values), nx)
     if rest:
         raise ValueError(f"{len(values)} values do not fill rows of {nx}")
     sections = b"".join(
         (
             _section(1, _identification(reference)),
-            _section(3, _lambert_grid(nx, ny)),
+            _section(3, _lambert_grid(nx, ny, spacing_m)),
             _section(4, _product(forecast_hours)),
             # Simple packing: reference value, scales, eight bits a value, floating point.
             _section(5, pack(">IHfHHBB", len(values), 0, _KELVIN_MIN * 10, 0, 1, 8, 0)),
@@ -55,7 +63,7 @@ def _identification(reference: datetime) -> bytes:
     return pack(">HHBBBHBBBBBBB", _CENTRE, 0, 2, 1, 1, reference.year, *time, 0, 1)
 
 
-def _lambert_grid(nx: int, ny: int) -> bytes:
+def _lambert_grid(nx: int, ny: int, spacing_m: tuple[float, float]) -> bytes:
     definition = pack(">BIBBH", 0, nx * ny, 0, 0, 30)
     earth = pack(">BBIBIBI", _SPHERE, 0, 0, 0, 0, 0, 0)
     place = pack(
@@ -67,8 +75,7 @@ def _lambert_grid(nx: int, ny: int) -> bytes:
         8,
         _SECANT,
         _ORIENTATION,
-        _SPACING_MM,
-        _SPACING_MM,
+        *(round(each * 1000) for each in spacing_m),
         0,
         64,
     )

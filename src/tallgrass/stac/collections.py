@@ -6,12 +6,23 @@ from datetime import datetime
 from tallgrass.canonical_json import canonical_bytes
 from tallgrass.clock import format_instant
 from tallgrass.datasets.definition import Dataset
+from tallgrass.stac.circle import circle
+from tallgrass.stac.coarse_places import coarse_box, coarse_properties
 from tallgrass.stac.extensions import STAC_VERSION, declared
 from tallgrass.stac.geometry import WORLD, Box, box_of
 from tallgrass.stac.item import sidecar_fields
 
-#: NOAA's own data are works of the United States government, in the public domain.
-LICENSE = "CC0-1.0"
+#: NODD's terms are no licence that SPDX lists: the data are open and may be used as desired;
+#: attribution is asked for, endorsement must not be implied, changed data not be called original.
+LICENSE = "other"
+LICENSE_URL = "https://www.noaa.gov/nodd"
+_LICENSE_TITLE = "Terms of NOAA Open Data Dissemination"
+
+#: Properties that only files tell and whose values are few.
+TOLD_BY_FILES = ("nexrad:product_code", "nexrad:vcp", "proj:code")
+#: Properties that are as good as different in each item: a summary would only tell some of them.
+_NOT_SUMMARISED = frozenset({"nexrad:chunk", "nexrad:volume"})
+_WORDS = ("mission", "constellation", "instruments", "platform")
 
 _HOSTS = {
     "aws": ("Amazon Web Services", "https://registry.opendata.aws/collab/noaa/"),
@@ -31,7 +42,7 @@ def build_collection(
     Box and interval are those of the items so far; without them the collection spans what the
     dataset's file says, and all time.
     """
-    summaries = {name: _summary(value) for name, value in dataset.item.properties.items()}
+    summaries = _summaries(dataset)
     return canonical_bytes(
         {
             "type": "Collection",
@@ -40,7 +51,8 @@ def build_collection(
             "id": dataset.item.collection,
             "title": dataset.title,
             "description": dataset.description,
-            "license": LICENSE,
+            "keywords": _keywords(dataset),
+            "license": dataset.item.license or LICENSE,
             "providers": _providers(dataset),
             "extent": {
                 "spatial": {"bbox": [box or declared_box(dataset)]},
@@ -53,18 +65,28 @@ def build_collection(
             "links": [
                 {"rel": "root", "href": "../../catalog.json", "type": "application/json"},
                 {"rel": "parent", "href": "../../catalog.json", "type": "application/json"},
+                *_license_links(dataset),
             ],
         }
     )
+
+
+def summarised(dataset: Dataset) -> frozenset[str]:
+    """Return the properties whose values among the items are told in summaries."""
+    rules = dataset.item
+    return frozenset({*rules.from_key, *rules.properties, *TOLD_BY_FILES}) - _NOT_SUMMARISED
 
 
 def declared_box(dataset: Dataset) -> Box:
     """Return the box that holds every place of the dataset's file; the world if there is none."""
     rules = dataset.item
     boxes = [box_of(place) for place in rules.places.values()]
+    boxes += [circle(*around).box for around in rules.circles.values()]
     if rules.bbox is not None:
         boxes.append(box_of(rules.bbox))
-    return _around(boxes) if boxes else WORLD
+    box = _around(boxes) if boxes else WORLD
+    degrees = dataset.governance.degrees
+    return coarse_box(box, degrees) if degrees else box
 
 
 def _around(boxes: Iterable[Box]) -> Box:
@@ -81,8 +103,40 @@ def _around(boxes: Iterable[Box]) -> Box:
     )
 
 
-def _summary(value: object) -> list[object]:
+def _summaries(dataset: Dataset) -> dict[str, list[object]]:
+    """Return what all items have, and for lists also what some of them have instead."""
+    rules = dataset.item
+    degrees, fixed = dataset.governance.degrees, rules.properties
+    told = coarse_properties(fixed, degrees) if degrees else fixed
+    found = {name: _listed(value) for name, value in told.items()}
+    for name, words in rules.vocabulary.items():
+        others = [each for value in words.values() if isinstance(value, list) for each in value]
+        if others:
+            found[name] = sorted({*found.get(name, ()), *others}, key=str)
+    return found
+
+
+def _listed(value: object) -> list[object]:
     return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _keywords(dataset: Dataset) -> list[str]:
+    """Return words by which the collection is looked for."""
+    told = [_listed(dataset.item.properties.get(name, [])) for name in _WORDS]
+    words = [str(each) for values in told for each in values]
+    return list(dict.fromkeys(["NOAA", "NODD", dataset.id, *words]))
+
+
+def _license_links(dataset: Dataset) -> list[dict[str, str]]:
+    """Return where the licence can be read; one that SPDX lists needs no link."""
+    rules = dataset.item
+    if rules.license is None:
+        link = {"rel": "license", "href": LICENSE_URL, "title": _LICENSE_TITLE}
+    elif rules.license_url is not None:
+        link = {"rel": "license", "href": rules.license_url}
+    else:
+        return []
+    return [{**link, "type": "text/html"}]
 
 
 def _providers(dataset: Dataset) -> list[dict[str, object]]:
@@ -91,10 +145,12 @@ def _providers(dataset: Dataset) -> list[dict[str, object]]:
         "roles": ["producer", "licensor"],
         "url": "https://www.noaa.gov/nodd",
     }
-    if dataset.provider not in _HOSTS:
-        return [noaa]
-    name, url = _HOSTS[dataset.provider]
-    return [noaa, {"name": name, "roles": ["host"], "url": url}]
+    found = [noaa]
+    for each in (dataset.provider, *dataset.mirrors):
+        if each in _HOSTS:
+            name, url = _HOSTS[each]
+            found.append({"name": name, "roles": ["host"], "url": url})
+    return found
 
 
 def _item_assets(dataset: Dataset) -> dict[str, object]:

@@ -6,6 +6,7 @@ STAC_VERSION = "1.1.0"
 
 #: Prefix of its fields → name and version of the extension.
 _BY_PREFIX = {
+    "anon": "anonymized-location/v1.0.0",
     "alternate": "alternate-assets/v1.2.0",
     "eo": "eo/v2.0.0",
     "file": "file/v2.1.0",
@@ -28,7 +29,13 @@ def declared(fields: Iterable[str]) -> list[str]:
     A prefix of nobody's extension, such as ``kfm:``, declares none.
     """
     prefixes = {field.partition(":")[0] for field in fields if ":" in field}
-    return sorted(
-        f"https://stac-extensions.github.io/{_BY_PREFIX[prefix]}/schema.json"
-        for prefix in prefixes & _BY_PREFIX.keys()
-    )
+    return sorted(_address(_BY_PREFIX[prefix]) for prefix in prefixes & _BY_PREFIX.keys())
+
+
+def known_schemas() -> list[str]:
+    """Return the schema addresses of all extensions that documents may declare."""
+    return sorted(map(_address, _BY_PREFIX.values()))
+
+
+def _address(extension: str) -> str:
+    return f"https://stac-extensions.github.io/{extension}/schema.json"

@@ -5,17 +5,19 @@ file. They hold no clock time, event time, attempt, worker or software version, 
 replay give the same.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from tallgrass.canonical_json import canonical_bytes
 from tallgrass.clock import format_instant
-from tallgrass.datasets.definition import Dataset
+from tallgrass.datasets.definition import Band, Dataset
+from tallgrass.stac.coarse_places import coarse_properties
 from tallgrass.stac.extensions import STAC_VERSION, declared
 from tallgrass.stac.geometry import Box, geometry_of
 from tallgrass.stac.hrefs import https_prefix, part, quoted_key
 from tallgrass.stac.source_object import SourceObject, multihash
+from tallgrass.stac.storage_schemes import is_stored, storage_scheme
 
 #: PROV-AQ's relation from a resource to its provenance.
 PROVENANCE_REL = "http://www.w3.org/ns/prov#has_provenance"
@@ -37,8 +39,12 @@ class Description:
     instant: datetime
     #: None where nothing tells it: the geometry is null then.
     box: Box | None
+    #: GeoJSON inside the box, where it is not the box itself.
+    geometry: Mapping[str, object] | None = None
     #: STAC properties of this unit, beside those of its dataset.
     properties: Mapping[str, object] = field(default_factory=dict)
+    #: Spectral bands of the data.
+    bands: Sequence[Band] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +60,7 @@ class _Plan:
     sidecars: tuple[tuple[str, str, dict[str, object]], ...]
     #: Suffix and media type, longest first.
     media_types: tuple[tuple[str, str], ...]
-    #: Names of a unit's own properties → extensions; few differ.
+    #: Provider and names of a unit's own properties → extensions; few differ.
     extensions: dict[tuple[str, ...], list[str]]
 
 
@@ -68,14 +74,14 @@ def build_item(
         {
             "type": "Feature",
             "stac_version": STAC_VERSION,
-            "stac_extensions": _extensions_of(plan, description.properties),
+            "stac_extensions": _extensions_of(plan, source.provider, description),
             "id": item_id,
             "collection": dataset.item.collection,
-            "geometry": None if box is None else geometry_of(box),
+            "geometry": None if box is None else description.geometry or geometry_of(box),
             # STAC core forbids the box where there is no geometry.
             **({} if box is None else {"bbox": box}),
             "properties": _properties(plan, source, description),
-            "assets": _assets(plan, source),
+            "assets": _assets(plan, source, description.bands),
             # No `self`: STAC wants a full address there, which is not known before it is served.
             "links": [
                 *plan.links,
@@ -98,34 +104,16 @@ def _properties(plan: _Plan, source: SourceObject, description: Description) -> 
     if description.end > description.start:
         values["start_datetime"] = format_instant(description.start)
         values["end_datetime"] = format_instant(description.end)
-    region = plan.dataset.item.region
-    if region is not None:
-        values["storage:schemes"] = {source.provider: _storage_scheme(source, region)}
+    scheme = storage_scheme(plan.dataset, source.provider, source.bucket)
+    if scheme is not None:
+        values["storage:schemes"] = {source.provider: scheme}
     return values
 
 
-def _storage_scheme(source: SourceObject, region: str) -> dict[str, object]:
-    if source.provider == "aws":
-        return {
-            "type": "aws-s3",
-            "platform": "https://{bucket}.s3.{region}.amazonaws.com",
-            "bucket": source.bucket,
-            "region": region,
-            "requester_pays": False,
-        }
-    return {
-        "type": source.provider,
-        "platform": f"{source.uri.partition(':')[0]}://{{bucket}}",
-        "bucket": source.bucket,
-        "region": region,
-        "requester_pays": False,
-    }
-
-
-def _assets(plan: _Plan, source: SourceObject) -> dict[str, object]:
+def _assets(plan: _Plan, source: SourceObject, bands: Sequence[Band]) -> dict[str, object]:
     prefix = https_prefix(source.provider, source.bucket)
     key = None if prefix is None else prefix + quoted_key(source.key)
-    asset = _located(plan.asset, source, source.uri, key)
+    asset = _located(plan, plan.asset, source, source.uri, key)
     if plan.media_types:
         asset["type"] = _media_type(plan, source.key)
     if source.size is not None:
@@ -133,11 +121,20 @@ def _assets(plan: _Plan, source: SourceObject) -> dict[str, object]:
     checksum = multihash(source.etag)
     if checksum is not None:
         asset["file:checksum"] = checksum
+    if bands:
+        asset["bands"] = bands
     assets: dict[str, object] = {"data": asset}
+    if not _has_sidecars(plan, source.key):
+        return assets
     for name, suffix, fields in plan.sidecars:
         https = None if key is None else key + quoted_key(suffix)
-        assets[name] = _located(fields, source, source.uri + suffix, https)
+        assets[name] = _located(plan, fields, source, source.uri + suffix, https)
     return assets
+
+
+def _has_sidecars(plan: _Plan, key: str) -> bool:
+    keys = plan.dataset.item.sidecar_keys
+    return keys is None or keys.fullmatch(key) is not None
 
 
 def _media_type(plan: _Plan, key: str) -> object:
@@ -149,25 +146,26 @@ def _media_type(plan: _Plan, key: str) -> object:
 
 
 def _located(
-    fields: dict[str, object], source: SourceObject, href: str, https: str | None
+    plan: _Plan, fields: dict[str, object], source: SourceObject, href: str, https: str | None
 ) -> dict[str, object]:
     asset = {**fields, "href": href}
     asset["alternate:name"] = _ALTERNATE_NAMES.get(source.provider, source.provider)
     if https is not None:
         asset["alternate"] = {"https": {"href": https, "alternate:name": "HTTPS"}}
-    if "storage:refs" in asset:
+    if is_stored(plan.dataset, source.provider):
         asset["storage:refs"] = [source.provider]
     return asset
 
 
-def _extensions_of(plan: _Plan, properties: Mapping[str, object]) -> list[str]:
-    names = tuple(properties)
+def _extensions_of(plan: _Plan, provider: str, description: Description) -> list[str]:
+    properties = (*description.properties, *(description.bands[0] if description.bands else ()))
+    names = (provider, *properties)
     known = plan.extensions.get(names)
     if known is None:
         if len(plan.extensions) > _PLANS_MAX:
             plan.extensions.clear()
-        storage = () if plan.dataset.item.region is None else ("storage:schemes",)
-        known = declared((*names, *plan.properties, *_ASSET_FIELDS, *storage))
+        storage = ("storage:schemes",) if is_stored(plan.dataset, provider) else ()
+        known = declared((*properties, *plan.properties, *_ASSET_FIELDS, *storage))
         plan.extensions[names] = known
     return known
 
@@ -188,23 +186,17 @@ def _plan_of(dataset: Dataset) -> _Plan:
 
 def _make_plan(dataset: Dataset) -> _Plan:
     rules = dataset.item
-    refs: dict[str, object] = {} if rules.region is None else {"storage:refs": []}
     return _Plan(
         dataset=dataset,
-        properties={
-            "kfm:dataset": dataset.id,
-            "kfm:care_label": dataset.governance.care_label,
-            "kfm:sensitivity": dataset.governance.sensitivity,
-            **rules.properties,
-        },
-        asset={"type": rules.media_type, "roles": ["data"], "title": dataset.title, **refs},
+        properties={**_governed(dataset), **_fixed_properties(dataset)},
+        asset={"type": rules.media_type, "roles": ["data"], "title": dataset.title},
         links=(
             {"rel": "root", "href": "../../../catalog.json", "type": "application/json"},
             {"rel": "parent", "href": "../collection.json", "type": "application/json"},
             {"rel": "collection", "href": "../collection.json", "type": "application/json"},
         ),
         sidecars=tuple(
-            (name, suffix, {**sidecar_fields(suffix), **refs})
+            (name, suffix, sidecar_fields(suffix))
             for suffix, name in sorted(rules.sidecars.items())
         ),
         media_types=tuple(
@@ -212,6 +204,24 @@ def _make_plan(dataset: Dataset) -> _Plan:
         ),
         extensions={},
     )
+
+
+def _governed(dataset: Dataset) -> dict[str, object]:
+    """Return what all items tell of the rules that they were made under."""
+    rules = dataset.governance
+    values: dict[str, object] = {
+        "kfm:dataset": dataset.id,
+        "kfm:care_label": rules.care_label,
+        "kfm:sensitivity": rules.sensitivity,
+    }
+    if rules.policy_ref is not None:
+        values["kfm:policy_ref"] = rules.policy_ref
+    return values
+
+
+def _fixed_properties(dataset: Dataset) -> Mapping[str, object]:
+    degrees, properties = dataset.governance.degrees, dataset.item.properties
+    return coarse_properties(properties, degrees) if degrees else properties
 
 
 def sidecar_fields(suffix: str) -> dict[str, object]:

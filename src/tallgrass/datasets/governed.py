@@ -1,0 +1,44 @@
+"""The catalogue with the policies of a configuration: each dataset carries the rules that hold."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tallgrass.datasets.catalogue import Catalogue
+from tallgrass.datasets.fields import did_you_mean
+from tallgrass.errors import ConfigError
+from tallgrass.governance.policy import GovernanceDefaults, Overlay, Policies, Policy
+
+
+def governed(catalogue: Catalogue, overlays: Mapping[str, Overlay]) -> Catalogue:
+    """Return the catalogue whose datasets have the rules of the policies."""
+    if not any(catalogue.dataset(name) for name in overlays):
+        return catalogue
+    return Catalogue(
+        replace(each, governance=replace(each.governance, **overlays.get(each.id, {})))
+        for each in catalogue.datasets
+    )
+
+
+def policies_of(catalogue: Catalogue, overlays: Mapping[str, Overlay]) -> Policies:
+    """Return the policies of a governed catalogue, and of datasets that only others publish.
+
+    A dataset that no file describes needs its label and sensitivity in the policy itself.
+    """
+    known = [Policy.of(each.id, each.governance) for each in catalogue.datasets]
+    own = [
+        Policy.of(name, GovernanceDefaults(**_whole(name, overlay, catalogue)))
+        for name, overlay in overlays.items()
+        if catalogue.dataset(name) is None
+    ]
+    return Policies([*known, *own])
+
+
+def _whole(name: str, overlay: Overlay, catalogue: Catalogue) -> Overlay:
+    for field in ("care_label", "sensitivity"):
+        if field not in overlay:
+            hint = did_you_mean(name, [each.id for each in catalogue.datasets])
+            raise ConfigError(
+                f"governance.policies.{name}: no dataset file describes {name!r}{hint}; "
+                f"a policy for a dataset of your own pipelines needs {field}"
+            )
+    return overlay
