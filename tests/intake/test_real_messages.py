@@ -77,7 +77,7 @@ UNITS: dict[str, list[Expected]] = {
     "sqs-body__nexrad-l2-archive__2015-12-28.json": [
         Expected(
             dataset="nexrad-l2",
-            uri="s3://noaa-nexrad-level2/2015/12/28/KCLE/KCLE20151228_205754_V06.gz",
+            uri="s3://unidata-nexrad-level2/2015/12/28/KCLE/KCLE20151228_205754_V06.gz",
             start="2015-12-28T20:57:54Z",
             event_time="2015-12-28T21:03:33.603Z",
             sns_id="4881eba1-f3f9-5336-bbd6-a55a561cc9ea",

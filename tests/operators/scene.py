@@ -9,7 +9,6 @@ from typing import Any
 from tallgrass.datasets.definition import (
     Dataset,
     FileFormat,
-    GovernanceDefaults,
     IntegrityRules,
     ItemRules,
     KeyGrammar,
@@ -17,10 +16,12 @@ from tallgrass.datasets.definition import (
 )
 from tallgrass.datasets.key_grammar import KeyMatch
 from tallgrass.evidence.reading import Evidence
+from tallgrass.governance.policy import GovernanceDefaults
 from tallgrass.ledger.claim import Claim
 from tallgrass.ledger.unit import EventMetadata, IngestUnit, ObjectReference
 from tallgrass.ledger.vocabulary import Intent, Status
 from tallgrass.operators.context import ChainContext
+from tallgrass.outbox.routing import parse_routing
 
 GLM_KEY = (
     "GLM-L2-LCFA/2025/097/13/OR_GLM-L2-LCFA_G19_s20250971300200_e20250971300400_c20250971300420.nc"
@@ -196,7 +197,7 @@ def evidence(**changes: Any) -> Evidence:
     return Evidence(**{**values, **changes})
 
 
-def context(**changes: Any) -> ChainContext:
+def context(*, lineage_target: str = "", **changes: Any) -> ChainContext:
     """Return the context of one batch."""
     values: dict[str, Any] = {
         "code_version": "0.1.0",
@@ -205,5 +206,6 @@ def context(**changes: Any) -> ChainContext:
         "ingest_run_id": "run-1",
         "started_at": STARTED,
         "ended_at": ENDED,
+        "routing": parse_routing({}, [], lineage_target=lineage_target),
     }
     return ChainContext(**{**values, **changes})

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import tallgrass.operators
-from tallgrass.datasets.definition import GovernanceDefaults
 from tallgrass.error_codes import is_unit_code
 from tallgrass.evidence.reading import ReadFailure
+from tallgrass.governance.policy import GovernanceDefaults
 from tallgrass.ledger.outcome import Outcome, acceptable, require_valid
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.unit import ObjectReference

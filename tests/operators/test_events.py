@@ -1,73 +1,17 @@
 from __future__ import annotations
 
-import hashlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tallgrass.ledger.unit import ObjectReference
+from tallgrass.governance.policy import GovernanceDefaults
 from tallgrass.ledger.vocabulary import Intent
 from tallgrass.operators.chain import run_chain
-from tallgrass.operators.events import idempotency_key
 from tests.operators import scene
 
-PARTS: dict[str, Any] = {
-    "pipeline_id": "kfm-nodd-ingest",
-    "event_name": "nodd.item.created",
-    "dataset": "goes-glm",
-    "object_uri": "s3://noaa-goes19/a.nc",
-    "reference": ObjectReference(etag="e1", sequencer="00A1"),
-    "content_hash": "f" * 64,
-}
-TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
-
-
-def prefixed(*parts: str) -> bytes:
-    """Join parts with their lengths, as the contract of the key says."""
-    return b"".join(len(each.encode()).to_bytes(4, "big") + each.encode() for each in parts)
-
-
-@pytest.mark.conformance("RP-7.1")
-def test_the_key_is_the_hash_of_its_five_parts() -> None:
-    """A reader with a hash function and the contract computes the same key."""
-    object_ref = "21:s3://noaa-goes19/a.nc,-4:00A1,2:e1,"
-    expected = hashlib.sha256(
-        prefixed("kfm-nodd-ingest", "nodd.item.created", "goes-glm", object_ref, "f" * 64)
-    ).hexdigest()
-    assert idempotency_key(**PARTS) == f"sha256:{expected}"
-
-
-@pytest.mark.conformance("RP-7.1")
-@given(
-    left=st.tuples(TEXT, TEXT, TEXT, TEXT, TEXT, TEXT),
-    right=st.tuples(TEXT, TEXT, TEXT, TEXT, TEXT, TEXT),
-    moved=st.integers(0, 4),
-)
-def test_different_parts_never_share_a_key(
-    left: tuple[str, ...], right: tuple[str, ...], moved: int
-) -> None:
-    """Equal keys mean equal parts, also where a character moves from one part to the next."""
-
-    def key(parts: tuple[str, ...]) -> str:
-        pipeline, event, dataset, uri, etag, content = parts
-        return idempotency_key(
-            pipeline_id=pipeline,
-            event_name=event,
-            dataset=dataset,
-            object_uri=uri,
-            reference=ObjectReference(etag=etag),
-            content_hash=content,
-        )
-
-    assert (key(left) == key(right)) == (left == right)
-    shifted = list(left)
-    shifted[moved], shifted[moved + 1] = left[moved] + "x", left[moved + 1]
-    other = list(left)
-    other[moved], other[moved + 1] = left[moved], "x" + left[moved + 1]
-    assert key(tuple(shifted)) != key(tuple(other))
+if TYPE_CHECKING:
+    from tallgrass.operators.effects import ChainResult
 
 
 @pytest.mark.conformance("RP-7.1")
@@ -83,12 +27,6 @@ def test_a_replay_repeats_the_key_of_ingest() -> None:
         scene.context(worker_id="worker-b", code_version="9.9.9", ingest_run_id="run-2"),
     )
     assert replayed.effects.events[0].idempotency_key == first.effects.events[0].idempotency_key
-
-
-def test_an_overwrite_is_a_new_event_even_with_old_content() -> None:
-    """Two overwrites that bring back the same bytes are two events."""
-    other = ObjectReference(etag="e1", sequencer="00A2")
-    assert idempotency_key(**{**PARTS, "reference": other}) != idempotency_key(**PARTS)
 
 
 def test_the_payload_names_item_object_and_activity() -> None:
@@ -130,3 +68,41 @@ def test_lineage_events_are_made_where_a_target_wants_them() -> None:
     names = [event.event_name for event in result.effects.events]
     assert names == ["nodd.item.created", "openlineage.start", "openlineage.complete"]
     assert len({event.idempotency_key for event in result.effects.events}) == 3
+
+
+def governed(**changes: Any) -> ChainResult:
+    """Run the chain on a unit of a dataset that is governed as given."""
+    values = {"care_label": "public", "sensitivity": "low", **changes}
+    match = scene.glm(dataset=scene.dataset(governance=GovernanceDefaults(**values)))
+    context = scene.context(lineage_target="marquez")
+    return run_chain(scene.claim(match), match, scene.evidence(), None, context)
+
+
+@pytest.mark.conformance("OB-6.4")
+def test_restricted_data_are_told_of_only_with_a_reference() -> None:
+    """Without one the unit is refused and no event is made; with one all its events carry it."""
+    refused = governed(care_label="restricted")
+    assert refused.outcome.error_code == "governance_hard_fail"
+    assert refused.effects.events == ()
+    events = governed(care_label="restricted", governance_ref="CR-7").effects.events
+    assert [event.governance_ref for event in events] == ["CR-7"] * 3
+    assert json.loads(events[0].payload)["governance_ref"] == "CR-7"
+
+
+@pytest.mark.conformance("OB-6.3")
+def test_sovereignty_travels_where_the_dataset_declares_it() -> None:
+    """It is there as it was declared, and absent otherwise."""
+    declared = {"tribal_authority": "Kaw Nation", "review_status": "approved"}
+    assert json.loads(governed(sovereignty=declared).effects.events[0].payload)["sovereignty"] == (
+        declared
+    )
+    assert "sovereignty" not in json.loads(governed().effects.events[0].payload)
+
+
+@pytest.mark.conformance("OB-6.2")
+@pytest.mark.parametrize("label", ["public", "sensitive", "restricted"])
+def test_the_label_of_every_event_can_be_had(label: str) -> None:
+    """Item events embed it; every row has it, so sinks pass it on with lineage events, too."""
+    events = governed(care_label=label, governance_ref="CR-7").effects.events
+    assert {event.care_label for event in events} == {label}
+    assert json.loads(events[0].payload)["care_label"] == label

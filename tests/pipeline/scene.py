@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tallgrass.datasets.catalogue import Catalogue
     from tallgrass.evidence.reading import EvidenceReader
     from tallgrass.ledger.claim import WorkerLease
+    from tallgrass.outbox.routing import Routing
     from tallgrass.queues.embedded import EmbeddedQueue
     from tallgrass.telemetry.recorder import Recorder
     from tallgrass.worker import Worker
@@ -107,6 +108,7 @@ class Pipeline:
         rules: LedgerRules | None = None,
         max_receive_count: int = 1000,
         stores: Stores | None = None,
+        routing: Routing | None = None,
     ) -> None:
         self.backend = backend
         self.folder = folder
@@ -114,6 +116,8 @@ class Pipeline:
         self.objects.mkdir(exist_ok=True)
         self.rules = rules or LedgerRules(backoff=NO_BACKOFF, max_attempts=max_attempts)
         self.config = self._config(batch, max_receive_count)
+        if routing is not None:
+            self.config = replace(self.config, routing=routing)
         #: The queue's own time; the ledger goes by the database's.
         self.clock = ManualClock()
         self.stores = stores or backend.open(self.rules, catalogue=default_catalogue())

@@ -121,7 +121,7 @@ def test_after_a_crash_at_any_step_a_rerun_ends_as_a_single_run(
     reference.close()
 
 
-@pytest.mark.conformance("WAL-6.9", "WAL-7.3")
+@pytest.mark.conformance("WAL-6.9", "WAL-7.3", "C-16")
 def test_a_few_crash_points(backend: Backend, tmp_path: Path) -> None:
     """The same with eight crash points."""
     _, reference = crash_everywhere(backend, tmp_path, 8)

@@ -122,7 +122,8 @@ def test_a_delivery_before_the_backoff_is_over_waits_for_it(
     pipeline = Pipeline(
         backend, tmp_path, rules=rules, stores=backend.open(rules, draw=lambda: 0.9)
     )
-    pipeline.announce(thing())
+    pipeline.put(thing())
+    pipeline.announce(thing(), etag="0" * 32)
     pipeline.worker.run_messages()
     pipeline.clock.advance(89)
     assert pipeline.worker.run_messages().is_empty

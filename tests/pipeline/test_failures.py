@@ -64,9 +64,12 @@ def edges(pipeline: Pipeline, wal_id: str) -> list[tuple[str | None, str]]:
     return [(event.from_status, event.to_status) for event in history]
 
 
-def missing(pipeline: Pipeline) -> None:
-    """Announce what is not there."""
+def unaskable(pipeline: Pipeline) -> None:
+    """Announce what no request can ask for."""
     pipeline.announce(thing())
+    pipeline.worker = pipeline.start(
+        pipeline.lease, reader=reader_of(pipeline, "missing_object", 1000)
+    )
 
 
 def denied(pipeline: Pipeline) -> None:
@@ -90,12 +93,6 @@ def truncated(pipeline: Pipeline) -> None:
     pipeline.announce(thing(), size=len(content), etag=etag_of(content))
 
 
-def cut_off_later(pipeline: Pipeline) -> None:
-    """Announce the whole object, of which the file has a part."""
-    pipeline.put(thing(), content=thing().content[:700])
-    pipeline.announce(thing())
-
-
 def other_etag(pipeline: Pipeline) -> None:
     """Announce an object of the same size with another content."""
     content = thing().content
@@ -111,11 +108,10 @@ def changed_before_the_read(pipeline: Pipeline) -> None:
 
 #: By cause: the code, the integrity status, whether the unit is tried again by itself.
 CAUSES: dict[Callable[[Pipeline], None], tuple[str, str, bool]] = {
-    missing: ("missing_object", "failed", True),
+    unaskable: ("missing_object", "failed", True),
     denied: ("access_denied", "failed", True),
     zero_bytes: ("size_zero", "failed", False),
     truncated: ("size_too_small", "failed", False),
-    cut_off_later: ("etag_mismatch", "failed", True),
     other_etag: ("etag_mismatch", "failed", True),
     changed_before_the_read: ("etag_mismatch", "failed", True),
 }
@@ -193,9 +189,8 @@ def test_a_failed_unit_runs_again_if_policy_says_so(
 def test_a_failed_unit_is_put_back_by_a_tool(backend: Backend, tmp_path: Path) -> None:
     """Tooling puts a failed unit back, and the worker runs it without a message."""
     pipeline = Pipeline(backend, tmp_path)
-    pipeline.announce(thing())
-    pipeline.worker.run_messages()
-    pipeline.put(thing())
+    pipeline.feed(thing())
+    pipeline.start(pipeline.lease, reader=reader_of(pipeline, "io_error", 1)).run_messages()
     row = pipeline.row(thing())
     pipeline.stores.interventions.put_back(
         [(row["wal_id"], row["version"])], reason="incident", actor="ann", replay_run_id="run-7"

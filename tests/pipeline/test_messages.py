@@ -65,6 +65,7 @@ def test_a_message_of_two_records_stays_until_both_are_done(
     pipeline = Pipeline(backend, tmp_path)
     good, late = thing(0), thing(1)
     pipeline.put(good)
+    pipeline.put(late, content=thing(1, version=2).content)  # not what is announced
     pipeline.queue.send([message_of(good.event(), late.event())])
     batch = pipeline.worker.run_messages()
     assert (batch.deleted, batch.kept) == (0, 1)
@@ -83,8 +84,7 @@ def test_two_messages_that_share_a_unit_agree_on_it(
 ) -> None:
     """A unit of two messages in one batch is run once; both go, or both come again."""
     pipeline = Pipeline(backend, tmp_path)
-    if not both_fail:
-        pipeline.put(thing())
+    pipeline.put(thing(version=2 if both_fail else 1))
     pipeline.announce(thing(), thing())
     batch = pipeline.worker.run_messages()
     assert len(batch.claims) == 1

@@ -7,6 +7,8 @@ import click
 
 from tallgrass.bootstrap import open_catalogue
 from tallgrass.cli.failures import ERROR
+from tallgrass.cli.inspect_key import key
+from tallgrass.cli.inspect_object import object_command
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json
 from tallgrass.clock import system_clock
@@ -17,12 +19,22 @@ from tallgrass.intake.strict_json import BYTES_MAX
 from tallgrass.ledger.unit import IngestUnit
 
 
-@click.group(name="inspect", epilog=examples("tallgrass inspect message body.json"))
+@click.group(
+    name="inspect",
+    epilog=examples(
+        "tallgrass inspect message body.json",
+        "tallgrass inspect key s3://noaa-hrrr-bdp-pds/hrrr.20240510/conus/hrrr.t12z.wrfsfcf02.grib2",
+    ),
+)
 def command() -> None:
-    """See what the pipeline would make of a message.
+    """See what the pipeline would make of a message, a key or a file.
 
     Needs no database and writes nothing.
     """
+
+
+command.add_command(key)
+command.add_command(object_command)
 
 
 @command.command(

@@ -99,7 +99,8 @@ def _unit(
     providers: Collection[str],
 ) -> IngestUnit | Ignored | InvalidInput:
     """Return the unit that a record announces, or why it is passed over."""
-    provider, bucket, key = announced.provider, announced.bucket, announced.key
+    provider, key = announced.provider, announced.key
+    bucket = catalogue.bucket_now(provider, announced.bucket)
     try:
         uri = object_uri(provider, bucket, key)
         if announced.ignored is not None:

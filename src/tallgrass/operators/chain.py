@@ -13,6 +13,7 @@ from tallgrass.datasets.definition import Dataset
 from tallgrass.datasets.key_grammar import KeyMatch
 from tallgrass.error_codes import is_unit_code, lookup
 from tallgrass.evidence.reading import Evidence, ReadFailure
+from tallgrass.governance.gate import Admission
 from tallgrass.ledger.claim import Claim
 from tallgrass.ledger.outcome import EVIDENCE_BYTES_MAX, Outcome
 from tallgrass.ledger.unit import IngestUnit
@@ -25,10 +26,12 @@ from tallgrass.operators import (
     stac_register,
 )
 from tallgrass.operators.context import ChainContext
-from tallgrass.operators.effects import ChainResult, Effects, EventEffect, OwnedItem
+from tallgrass.operators.effects import ChainResult, Effects, OwnedItem
 from tallgrass.operators.events import item_event
 from tallgrass.operators.issues import CheckReport, gravest
 from tallgrass.operators.lineage import lineage_events
+from tallgrass.operators.readiness import NOT_READY, waits
+from tallgrass.stac.anonymized import anonymized_description, anonymized_source
 from tallgrass.stac.source_object import SourceObject, plain_etag
 
 OPERATORS = (
@@ -113,11 +116,15 @@ def _run(
 
     progress.operator = governance_gate.NAME
     admission = governance_gate.governance_gate(dataset)
-    if admission.rejection is not None:
-        raise _Stop(governance_gate.REJECTED, admission.rejection)
+    if admission.refusal is not None:
+        raise _Stop(governance_gate.REJECTED, admission.refusal)
 
     progress.operator = stac_register.NAME
     source = source_of(claim.unit, read)
+    if admission.masking_degrees:
+        # Once, here: all that leaves the ledger is made of these two.
+        description = anonymized_description(description, admission.masking_degrees)
+        source = anonymized_source(source, claim.wal_id, admission.masking_degrees)
     registration = stac_register.stac_register(dataset, source, description, owned)
     fields["stac_status"] = registration.status
     if registration.conflict is not None:
@@ -130,13 +137,14 @@ def _run(
         evidence=evidence,
         registration=registration,
         owned=owned,
+        policy_ref=admission.policy_ref,
         context=context,
     )
     fields["provenance_status"] = emission.status
     if emission.status is not ProvenanceStatus.OK and not context.rules.allows_partial(dataset.id):
         text = "neither an etag nor a version id says which version of the object was used"
         raise _Stop("missing_required_field", text)
-    effects = _effects(claim, source, registration, emission, admission.care_label, context)
+    effects = _effects(claim, source, registration, emission, admission, context)
     return ChainResult(
         outcome=Outcome(
             **fields,
@@ -188,6 +196,9 @@ def _read(
     fields["integrity_status"] = report.status
     if report is not integrity_check.OK:
         _note_issues(progress, report)
+        if report.status is CheckStatus.FAILED and waits(claim, reading, context.rules):
+            found = gravest(report.issues)
+            raise _Stop(NOT_READY, f"{found.code}: {found.message}")
         _require_passed(report, dataset.id, context)
     if isinstance(reading, ReadFailure):
         raise _Stop(reading.code, reading.message)
@@ -217,30 +228,27 @@ def _effects(
     source: SourceObject,
     registration: stac_register.Registration,
     emission: provenance_emit.Emission,
-    care_label: str,
+    admission: Admission,
     context: ChainContext,
 ) -> Effects:
     event = item_event(
         claim=claim,
-        pipeline_id=context.pipeline_id,
         status=registration.status,
         item=registration.item,
         href=registration.href,
         source=source,
         activity_id=emission.provenance.activity_id,
-        care_label=care_label,
+        admission=admission,
+        context=context,
     )
-    lineage: tuple[EventEffect, ...] = ()
-    if context.lineage_target is not None:
-        lineage = lineage_events(
-            target=context.lineage_target,
-            claim=claim,
-            source=source,
-            registration=registration,
-            emission=emission,
-            care_label=care_label,
-            context=context,
-        )
+    lineage = lineage_events(
+        claim=claim,
+        source=source,
+        registration=registration,
+        emission=emission,
+        admission=admission,
+        context=context,
+    )
     return Effects(
         item=None if registration.status is StacStatus.NO_OP else registration.item,
         provenance=emission.provenance,

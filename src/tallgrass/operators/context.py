@@ -8,6 +8,7 @@ from typing import Self
 from tallgrass.clock import format_instant
 from tallgrass.errors import InvalidInput
 from tallgrass.ledger.rules import LedgerRules
+from tallgrass.outbox.routing import Routing
 from tallgrass.provenance.ids import agent_id
 from tallgrass.provenance.prov import Program, Run
 
@@ -29,8 +30,8 @@ class ChainContext:
     ended_at: datetime
     pipeline_id: str = PIPELINE_ID
     rules: LedgerRules = field(default_factory=LedgerRules)
-    #: The target that wants OpenLineage events, if there is one.
-    lineage_target: str | None = None
+    #: Who hears of what.
+    routing: Routing = field(default_factory=Routing)
     #: As provenance tells them.
     program: Program = field(init=False)
     run: Run = field(init=False)

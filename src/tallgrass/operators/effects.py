@@ -5,6 +5,7 @@ from datetime import datetime
 
 from tallgrass.ledger.claim import OwnedItem
 from tallgrass.ledger.outcome import Outcome
+from tallgrass.outbox.routing import DEFAULT_TARGET
 
 __all__ = [
     "ChainResult",
@@ -14,9 +15,6 @@ __all__ = [
     "OwnedItem",
     "ProvenanceEffect",
 ]
-
-#: Where events go unless routing says otherwise.
-DEFAULT_TARGET = "file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +44,7 @@ class ProvenanceEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventEffect:
-    """An outgoing event for one target; the commit makes one outbox row of it."""
+    """An outgoing event; the commit makes one outbox row of it for each target."""
 
     event_name: str
     dataset_id: str
@@ -54,7 +52,8 @@ class EventEffect:
     idempotency_key: str
     payload: bytes
     care_label: str
-    target: str = DEFAULT_TARGET
+    governance_ref: str | None = None
+    targets: tuple[str, ...] = (DEFAULT_TARGET,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,20 @@
 """Outgoing events: what consumers hear of, each under a key that a repetition repeats."""
 
-import hashlib
-
 from tallgrass.canonical_json import canonical_bytes
+from tallgrass.governance.gate import Admission
 from tallgrass.ledger.claim import Claim
-from tallgrass.ledger.unit import ObjectReference
+from tallgrass.ledger.unit import IngestUnit
 from tallgrass.ledger.vocabulary import StacStatus
+from tallgrass.operators.context import ChainContext
 from tallgrass.operators.effects import EventEffect, ItemEffect
-from tallgrass.provenance.ids import netstrings
+from tallgrass.outbox.keys import idempotency_key, object_version_ref
+from tallgrass.outbox.payload_rules import (
+    GOVERNANCE_REF,
+    MASKING,
+    POLICY_REF,
+    SOVEREIGNTY,
+    masking_note,
+)
 from tallgrass.stac.source_object import SourceObject
 
 CREATED = "nodd.item.created"
@@ -21,13 +28,13 @@ _PAYLOAD_VERSION = "1.0.0"
 def item_event(
     *,
     claim: Claim,
-    pipeline_id: str,
     status: StacStatus,
     item: ItemEffect,
     href: str,
     source: SourceObject,
     activity_id: str,
-    care_label: str,
+    admission: Admission,
+    context: ChainContext,
 ) -> EventEffect | None:
     """Return the event of a new or changed item; an item that stays the same has none."""
     name = _NAMES.get(status)
@@ -35,11 +42,10 @@ def item_event(
         return None
     unit = claim.unit
     key = idempotency_key(
-        pipeline_id=pipeline_id,
+        pipeline_id=context.pipeline_id,
         event_name=name,
-        dataset=unit.dataset,
-        object_uri=unit.object_uri,
-        reference=unit.object_ref,
+        dataset_id=unit.dataset,
+        object_ref=announced_version(unit),
         content_hash=item.sha256,
     )
     return EventEffect(
@@ -52,7 +58,7 @@ def item_event(
                 "event": name,
                 "schema_version": _PAYLOAD_VERSION,
                 "idempotency_key": key,
-                "pipeline_id": pipeline_id,
+                "pipeline_id": context.pipeline_id,
                 "dataset": unit.dataset,
                 "wal_id": unit.wal_id,
                 "collection_id": item.collection_id,
@@ -66,31 +72,36 @@ def item_event(
                     "version_id": source.version_id,
                 },
                 "prov_activity_id": activity_id,
-                "care_label": care_label,
+                "care_label": admission.care_label,
+                **_governed_by(admission),
             }
         ),
-        care_label=care_label,
+        care_label=admission.care_label,
+        governance_ref=admission.governance_ref,
+        targets=context.routing.targets_for(name, unit.dataset, admission.care_label),
     )
 
 
-def idempotency_key(
-    *,
-    pipeline_id: str,
-    event_name: str,
-    dataset: str,
-    object_uri: str,
-    reference: ObjectReference,
-    content_hash: str,
-) -> str:
-    """Return ``sha256:`` and the hash of the parts, each prefixed by its length.
+def _governed_by(admission: Admission) -> dict[str, object]:
+    """Return what travels along where the dataset declares it."""
+    fields: dict[str, object] = {}
+    if admission.governance_ref is not None:
+        fields[GOVERNANCE_REF] = admission.governance_ref
+    if admission.sovereignty:
+        fields[SOVEREIGNTY] = dict(admission.sovereignty)
+    if admission.policy_ref is not None:
+        fields[POLICY_REF] = admission.policy_ref
+    if admission.masking_degrees:
+        fields[MASKING] = masking_note(admission.masking_degrees)
+    return fields
 
-    The content is that of what is published: a replay that changes nothing repeats the key, one
-    that changes the item makes another. The version announced tells apart two overwrites that bring
-    back an old content.
-    """
-    object_ref = netstrings(object_uri, reference.version_id, reference.sequencer, reference.etag)
-    digest = hashlib.sha256()
-    for part in (pipeline_id, event_name, dataset, object_ref, content_hash):
-        encoded = part.encode()
-        digest.update(len(encoded).to_bytes(4, "big") + encoded)
-    return f"sha256:{digest.hexdigest()}"
+
+def announced_version(unit: IngestUnit) -> str:
+    """Return the object in the version that was announced, as event keys name it."""
+    reference = unit.object_ref
+    return object_version_ref(
+        unit.object_uri,
+        version_id=reference.version_id,
+        sequencer=reference.sequencer,
+        etag=reference.etag,
+    )

@@ -1,12 +1,14 @@
-"""The OpenLineage events of a unit's success, where a target wants them."""
+"""The OpenLineage events of a unit's success, where a route wants them."""
 
+from tallgrass.governance.gate import Admission
 from tallgrass.ledger.claim import Claim
 from tallgrass.ledger.vocabulary import StacStatus
 from tallgrass.operators.context import ChainContext
 from tallgrass.operators.effects import EventEffect
-from tallgrass.operators.events import idempotency_key
+from tallgrass.operators.events import announced_version
 from tallgrass.operators.provenance_emit import Emission
 from tallgrass.operators.stac_register import Registration
+from tallgrass.outbox.keys import idempotency_key
 from tallgrass.provenance.openlineage import (
     Change,
     EventType,
@@ -18,22 +20,49 @@ from tallgrass.stac.source_object import SourceObject
 
 #: Version of the OpenLineage schema.
 _VERSION = "2.0.2"
+_NAMES = {each: f"openlineage.{each.value.lower()}" for each in EventType}
 _CHANGES = {StacStatus.CREATED: Change.CREATE, StacStatus.UPDATED: Change.OVERWRITE}
 
 
 def lineage_events(
     *,
-    target: str,
     claim: Claim,
     source: SourceObject,
     registration: Registration,
     emission: Emission,
-    care_label: str,
+    admission: Admission,
     context: ChainContext,
-) -> tuple[EventEffect, EventEffect]:
-    """Return the START and COMPLETE events of the attempt."""
-    unit, item = claim.unit, registration.item
-    run = LineageRun(
+) -> tuple[EventEffect, ...]:
+    """Return the START and COMPLETE events of the attempt, those that some target wants."""
+    dataset, label = claim.unit.dataset, admission.care_label
+    wanted = {
+        each: targets
+        for each in (EventType.START, EventType.COMPLETE)
+        if (targets := context.routing.targets_for(_NAMES[each], dataset, label))
+    }
+    if not wanted:
+        return ()
+    run = _run(claim, source, emission, context)
+    return tuple(
+        EventEffect(
+            event_name=_NAMES[each],
+            dataset_id=dataset,
+            version=_VERSION,
+            idempotency_key=_key(claim, context, run.run_id, each),
+            payload=_payload(each, run, registration, context),
+            care_label=label,
+            governance_ref=admission.governance_ref,
+            targets=targets,
+        )
+        for each, targets in wanted.items()
+    )
+
+
+def _run(
+    claim: Claim, source: SourceObject, emission: Emission, context: ChainContext
+) -> LineageRun:
+    unit = claim.unit
+    return LineageRun(
         run_id=emission.openlineage_run_id,
         wal_id=unit.wal_id,
         attempt_no=claim.attempt_no,
@@ -46,6 +75,14 @@ def lineage_events(
         nominal_end=unit.time_range_end,
         source=source,
     )
+
+
+def _payload(
+    event_type: EventType, run: LineageRun, registration: Registration, context: ChainContext
+) -> bytes:
+    if event_type is EventType.START:
+        return build_event(EventType.START, context.started_at, run)
+    item = registration.item
     output = Output(
         collection_id=item.collection_id,
         item_id=item.item_id,
@@ -53,37 +90,14 @@ def lineage_events(
         size=len(item.body),
         change=_CHANGES.get(registration.status),
     )
-    start = build_event(EventType.START, context.started_at, run)
-    complete = build_event(EventType.COMPLETE, context.ended_at, run, output=output)
-    return (
-        _effect(claim, context, run.run_id, EventType.START, start, care_label, target),
-        _effect(claim, context, run.run_id, EventType.COMPLETE, complete, care_label, target),
-    )
+    return build_event(EventType.COMPLETE, context.ended_at, run, output=output)
 
 
-def _effect(
-    claim: Claim,
-    context: ChainContext,
-    run_id: str,
-    event_type: EventType,
-    payload: bytes,
-    care_label: str,
-    target: str,
-) -> EventEffect:
-    name = f"openlineage.{event_type.value.lower()}"
-    return EventEffect(
-        event_name=name,
+def _key(claim: Claim, context: ChainContext, run_id: str, event_type: EventType) -> str:
+    return idempotency_key(
+        pipeline_id=context.pipeline_id,
+        event_name=_NAMES[event_type],
         dataset_id=claim.unit.dataset,
-        version=_VERSION,
-        idempotency_key=idempotency_key(
-            pipeline_id=context.pipeline_id,
-            event_name=name,
-            dataset=claim.unit.dataset,
-            object_uri=claim.unit.object_uri,
-            reference=claim.unit.object_ref,
-            content_hash=f"{run_id}:{event_type.value}",
-        ),
-        payload=payload,
-        care_label=care_label,
-        target=target,
+        object_ref=announced_version(claim.unit),
+        content_hash=f"{run_id}:{event_type.value}",
     )

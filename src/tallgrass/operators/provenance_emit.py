@@ -37,6 +37,7 @@ def provenance_emit(
     registration: Registration,
     owned: OwnedItem | None,
     context: ChainContext,
+    policy_ref: str | None = None,
 ) -> Emission:
     """Stage the provenance of the item that was registered."""
     wal_id, item = claim.unit.wal_id, registration.item
@@ -49,6 +50,7 @@ def provenance_emit(
         evidence_sha256=sha256_hex(evidence),
         item=item,
         program=context.program,
+        policy_ref=policy_ref,
     )
     updated = registration.status is StacStatus.UPDATED
     run = build_run(
@@ -57,6 +59,7 @@ def provenance_emit(
         activity_id=activity,
         run_id=lineage_run,
         replaced_sha256=owned.sha256 if updated and owned is not None else None,
+        informed_by=None if owned is None else owned.activity_id,
     )
     pinned = source.etag is not None or source.version_id is not None
     return Emission(
