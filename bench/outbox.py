@@ -1,0 +1,286 @@
+"""The outbox: dispatch to a sink that does nothing, beside its peers; publishing; growth."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+import statistics
+import subprocess
+import sys
+import time
+import uuid
+import venv
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import psycopg
+
+from bench.report import Row, row
+from tallgrass.bootstrap import open_stores
+from tallgrass.config import load_config
+from tallgrass.outbox.dispatch_loop import DispatchLoop, DispatchUntil
+from tallgrass.outbox.dispatch_rules import DispatchRules
+from tallgrass.outbox.dispatch_threads import DispatchThreads, Lane
+from tallgrass.outbox.dispatcher import Dispatcher
+from tallgrass.outbox.publication import Event
+from tallgrass.outbox.publishing import publish_all
+from tallgrass.outbox.routing import CONCURRENCY
+from tallgrass.sinks.protocol import Delivered
+from tallgrass.storage.migrations import migrate
+from tallgrass.telemetry.recorder import NOBODY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tallgrass.bootstrap import Stores
+    from tallgrass.outbox.event import OutboxEvent
+    from tallgrass.sinks.protocol import Delivery
+
+HERE = Path(__file__).parent
+PEERS_VENV = HERE.parent / "build" / "bench-peers"
+PAYLOAD = b"x" * 800
+TARGET = "null"
+
+#: Rows as a pipeline writes them; ids in the order of time, as those of events are.
+_FILL = """INSERT INTO outbox (outbox_id, subject, pipeline_id, event_name, dataset_id, version,
+  idempotency_key, target, payload, care_label, created_at)
+SELECT (lpad(to_hex(%(first)s + n), 12, '0') || '7' || substr(md5(n::text), 1, 3) || '8'
+    || substr(md5(n::text), 4, 15))::uuid,
+  'subject-' || (%(first)s + n), 'pipeline', 'made', 'd', '1.0.0', 'key-' || (%(first)s + n),
+  'null', %(payload)s, 'public', clock_timestamp()
+FROM generate_series(1, %(count)s) AS n"""
+
+_BARE_KEYS = """INSERT INTO idempotency_keys (idempotency_key, dataset_id, version, payload_sha256,
+  care_label, created_at)
+SELECT k, 'd', '1.0.0', h, 'public', clock_timestamp()
+FROM json_to_recordset(%s::json) AS x (k text, h text)"""
+_BARE_EVENTS = """INSERT INTO outbox (outbox_id, subject, pipeline_id, event_name, dataset_id,
+  version, idempotency_key, target, payload, care_label, created_at)
+SELECT i, 'subject', 'pipeline', 'made', 'd', '1.0.0', k, 'null', convert_to(p, 'UTF8'), 'public',
+  clock_timestamp()
+FROM json_to_recordset(%s::json) AS x (i uuid, k text, p text)"""
+
+_NUMBERS = itertools.count(10_000_000)
+
+
+class NullSink:
+    """Takes everything and does nothing."""
+
+    batch_max = 1000
+
+    def send(self, events: Sequence[OutboxEvent]) -> Sequence[Delivery]:
+        """Say that all arrived."""
+        return [Delivered()] * len(events)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class NoWriters:
+    """Nobody writes while events are dispatched; the end is noticed soon."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait a little."""
+        time.sleep(min(timeout_s, 0.005))
+        return False
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Outbox:
+    """One database with dispatchers as they are shipped: a thread each, four of a target."""
+
+    def __init__(self, url: str) -> None:
+        self.config = load_config(environment={}, flags={"database.url": url})
+        self.url = url
+        self.stores: Stores = open_stores(self.config)
+        migrate(self.stores.database)
+        self.sink = NullSink()
+        self.written = 0
+
+    def fill(self, count: int) -> None:
+        """Write events; not part of any cost."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            values = {"first": self.written, "count": count, "payload": PAYLOAD}
+            connection.execute(_FILL, values)
+        self.written += count
+
+    def tidy(self) -> None:
+        """Do what autovacuum does by itself where a server runs for longer than a benchmark."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("VACUUM (ANALYZE) outbox_delivery, outbox_attempts, outbox")
+
+    def dispatch(self, count: int) -> float:
+        """Dispatch that many events; return the seconds."""
+        lanes = [self._lane() for _ in range(CONCURRENCY)]
+        began = time.perf_counter()
+        threads = DispatchThreads(lanes, NoWriters())
+        report = threads.run(DispatchUntil.DRAINED, lambda: False)
+        took = time.perf_counter() - began
+        assert report.dispatched == count
+        return took
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.stores.close()
+
+    def _lane(self) -> Lane:
+        stores = open_stores(self.config)
+        stores.outbox.is_due(TARGET)  # connects
+        dispatcher = Dispatcher(
+            target=TARGET,
+            sink=self.sink,
+            store=stores.outbox,
+            rules=DispatchRules(),
+            dispatcher_id=str(uuid.uuid4()),
+            recorder=NOBODY,
+            random=random.random,
+            monotonic=time.monotonic,
+            batch_size=self.config.integer("outbox.batch"),
+        )
+        loop = DispatchLoop(
+            dispatcher, recorder=NOBODY, random=random.random, monotonic=time.monotonic
+        )
+        return Lane(loop=loop, close=stores.close)
+
+
+def peers_python() -> str:
+    """Return an interpreter with the peers; it is made when it is first needed."""
+    python = PEERS_VENV / "bin" / "python"
+    wanted = (HERE / "peers.txt").read_text(encoding="utf-8")
+    ready = PEERS_VENV / ".ready"
+    if not ready.exists() or ready.read_text(encoding="utf-8") != wanted:
+        venv.create(PEERS_VENV, with_pip=False, clear=True)
+        subprocess.run(
+            [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python",
+             str(python), "install", "-r", str(HERE / "peers.txt")],
+            check=True,
+        )  # fmt: skip
+        ready.write_text(wanted, encoding="utf-8")
+    return str(python)
+
+
+def peer_seconds(peer: str, url: str, count: int) -> float:
+    """Let a peer dispatch as many rows of the same size."""
+    done = subprocess.run(
+        [peers_python(), str(HERE / "outbox_peers.py"), peer, url, str(count)],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return float(done.stdout.split()[-1])
+
+
+def _beside_peers(new_postgres: Callable[[], str], count: int, rounds: int) -> list[Row]:
+    """Take turns, so that a busy moment of the machine meets all alike."""
+    ratios: dict[str, list[float]] = {"faststream-outbox": [], "pgqueuer": []}
+    for _ in range(rounds):
+        ours = Outbox(new_postgres())
+        ours.fill(count)
+        seconds = ours.dispatch(count)
+        ours.close()
+        for peer, found in ratios.items():
+            found.append(peer_seconds(peer, new_postgres(), count) / seconds)
+    least = {"faststream-outbox": 1.3, "pgqueuer": 3.0}
+    return [
+        row(f"outbox dispatch, of {peer} (postgres)", found, at_least=least[peer])
+        for peer, found in ratios.items()
+    ]
+
+
+def _publishing(url: str, count: int, rounds: int) -> list[float]:
+    """Compare publishing in the caller's transaction with a bare insert of the same rows."""
+    outbox = Outbox(url)
+    ratios = []
+    numbers = itertools.count()
+    with psycopg.connect(url) as connection:
+        for _ in range(rounds):
+            took = {}
+            for name, write in (("bare", _insert_bare), ("publish", _publish)):
+                batch = [next(numbers) for _ in range(count)]
+                began = time.perf_counter()
+                with connection.transaction():
+                    write(connection, batch)
+                took[name] = time.perf_counter() - began
+            ratios.append(took["publish"] / took["bare"])
+    outbox.close()
+    return ratios
+
+
+def _publish(connection: psycopg.Connection[Any], numbers: list[int]) -> None:
+    publish_all(
+        connection,
+        [
+            Event(
+                pipeline_id="pipeline",
+                event_name="made",
+                dataset_id="d",
+                version="1.0.0",
+                payload={"number": number, "text": "x" * 780},
+                care_label="public",
+                subject=f"subject-{number}",
+                idempotency_key=f"key-{number}",
+            )
+            for number in numbers
+        ],
+    )
+
+
+def _insert_bare(connection: psycopg.Connection[Any], numbers: list[int]) -> None:
+    """Write the rows that publishing writes, with nothing checked: one statement a table."""
+    keys, events = [], []
+    for number in numbers:
+        payload = {"number": number, "text": "x" * 780}
+        body = orjson.dumps(payload).decode()
+        key = f"bare-{number}"
+        digest = hashlib.sha256(body.encode()).hexdigest()
+        keys.append({"k": key, "h": digest})
+        events.append({"i": str(uuid.UUID(int=number, version=4)), "k": key, "p": body})
+    connection.execute(_BARE_KEYS, (orjson.dumps(keys).decode(),))
+    connection.execute(_BARE_EVENTS, (orjson.dumps(events).decode(),))
+
+
+def _growth(new_postgres: Callable[[], str], total: int, count: int) -> dict[str, float]:
+    """Return rates with many dispatched rows behind, as shares of those of an empty outbox."""
+    outbox = Outbox(new_postgres())
+
+    def rates() -> tuple[float, float]:
+        found = []
+        for _ in range(5):
+            outbox.fill(count)
+            found.append(count / outbox.dispatch(count))
+        published = []
+        with psycopg.connect(outbox.url) as connection:
+            for _ in range(30):
+                numbers = [next(_NUMBERS) for _ in range(500)]
+                began = time.perf_counter()
+                with connection.transaction():
+                    _publish(connection, numbers)
+                published.append(500 / (time.perf_counter() - began))
+        return statistics.median(found), statistics.median(published)
+
+    rates()  # connections, caches and plans are warm then
+    before = rates()
+    for _ in range(0, total, 50_000):
+        outbox.fill(50_000)
+        outbox.dispatch(50_000)
+    outbox.tidy()
+    after = rates()
+    outbox.close()
+    return {"dispatch": after[0] / before[0], "publish": after[1] / before[1]}
+
+
+def benchmarks(new_postgres: Callable[[], str], *, quick: bool = False) -> list[Row]:
+    """Return all rows of the outbox."""
+    count, rounds = (2_000, 1) if quick else (20_000, 5)
+    total = 50_000 if quick else 1_000_000
+    rows = _beside_peers(new_postgres, count, rounds)
+    ratios = _publishing(new_postgres(), 500, 4 * rounds)
+    rows.append(row("outbox publish, of a bare insert (postgres)", ratios, at_most=2.0))
+    shares = _growth(new_postgres, total, 10_000 if not quick else 2_000)
+    rows += [
+        row(f"outbox {verb} after {total:,} dispatched (postgres)", [share], at_least=0.9)
+        for verb, share in shares.items()
+    ]
+    return rows

@@ -1,0 +1,281 @@
+"""``tallgrass outbox``: deliver events, and see how far each has come."""
+
+import uuid
+from collections.abc import Sequence
+
+import click
+
+from tallgrass.bootstrap import (
+    DispatchUntil,
+    chosen_targets,
+    dispatch,
+)
+from tallgrass.cli.identity import acting, actor_option, require_somebody
+from tallgrass.cli.invocation import (
+    PAGE_MAX,
+    Invocation,
+    examples,
+    output_option,
+    pass_invocation,
+)
+from tallgrass.cli.outbox_ledger import ledger
+from tallgrass.cli.outbox_view import (
+    delivery_document,
+    dispatch_document,
+    show_delivery,
+    show_page,
+    show_requeued,
+    show_result,
+    show_status,
+    status_document,
+    whole_document,
+)
+from tallgrass.cli.stopping import told_to_stop
+from tallgrass.cli.text import print_json
+from tallgrass.clock import system_clock
+from tallgrass.error_codes import nearest, registry
+from tallgrass.errors import InvalidInput, Refused, UnknownRecord
+from tallgrass.outbox.deliveries import DeliveryFilter, Requeued
+from tallgrass.outbox.dispatch_rules import DeliveryState
+from tallgrass.telemetry.log_recorder import LogRecorder
+
+
+@click.group(
+    name="outbox",
+    epilog=examples("tallgrass outbox dispatch --drain", "tallgrass outbox status"),
+)
+def command() -> None:
+    """Events on their way out: dispatch, status, list, show, requeue, ledger."""
+
+
+command.add_command(ledger)
+
+
+@command.command(
+    name="dispatch",
+    epilog=examples("tallgrass outbox dispatch", "tallgrass outbox dispatch --target lake --drain"),
+)
+@click.option("--target", "targets", multiple=True, metavar="NAME", help="Only this target.")
+@click.option("--once", is_flag=True, help="End after one batch of each target.")
+@click.option("--drain", is_flag=True, help="End when nothing is due now.")
+@output_option
+@pass_invocation
+def dispatch_events(
+    invocation: Invocation, *, targets: tuple[str, ...], once: bool, drain: bool, as_json: bool
+) -> None:
+    """Deliver events to their targets.
+
+    Runs until it is told to stop: by Ctrl-C or SIGTERM it finishes what it is sending, gives back
+    the rest and reports what is undelivered. Any number of dispatchers may run at the same time.
+    """
+    if once and drain:
+        message = "--once or --drain, not both"
+        raise click.UsageError(message)
+    until = DispatchUntil.STOPPED
+    if once or drain:
+        until = DispatchUntil.ONCE if once else DispatchUntil.DRAINED
+    from tallgrass.cli.ingest import log_line  # noqa: PLC0415 - loads the worker
+
+    with told_to_stop() as stop:
+        result = dispatch(
+            invocation.config,
+            targets=targets,
+            until=until,
+            stop=stop.is_set,
+            recorder=LogRecorder(log_line, system_clock),
+        )
+    if as_json:
+        print_json(dispatch_document(result))
+    else:
+        show_result(result)
+
+
+@command.command(
+    epilog=examples("tallgrass outbox status", "tallgrass outbox status --output json")
+)
+@output_option
+@pass_invocation
+def status(invocation: Invocation, *, as_json: bool) -> None:
+    """Count the events of each target by where they stand; tell the age of the oldest.
+
+    On a target that keeps order an exhausted event holds back those behind it: they are told too.
+    """
+    config = invocation.config
+    with invocation.stores(read_only=True) as stores:
+        counts = stores.deliveries.counts(with_dispatched=True)
+        held = {
+            target.name: stores.deliveries.held_back(target.name)
+            for target in chosen_targets(config)
+            if target.ordered
+        }
+    known = frozenset(config.routing.targets)
+    now = system_clock()
+    if as_json:
+        print_json(status_document(counts, held, known, now))
+    else:
+        show_status(counts, held, known, now)
+
+
+@command.command(
+    name="list",
+    epilog=examples(
+        "tallgrass outbox list --state exhausted",
+        "tallgrass outbox list --target lake --dataset goes-glm --output json",
+    ),
+)
+@click.option("--target", metavar="NAME", help="Only events for this target.")
+@click.option("--dataset", metavar="ID", help="Only events of this dataset.")
+@click.option("--event", "event_name", metavar="NAME", help="Only events of this name.")
+@click.option("--code", metavar="CODE", help="Only those whose last failure had this code.")
+@click.option(
+    "--state",
+    type=click.Choice([state.value for state in DeliveryState]),
+    help="Only those that stand there.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, PAGE_MAX),
+    default=50,
+    show_default=True,
+    help="Events on a page.",
+)
+@click.option("--after", metavar="CURSOR", help="Go on after the page that gave this cursor.")
+@output_option
+@pass_invocation
+def list_deliveries(  # noqa: PLR0913 - one an option
+    invocation: Invocation,
+    *,
+    target: str | None,
+    dataset: str | None,
+    event_name: str | None,
+    code: str | None,
+    state: str | None,
+    limit: int,
+    after: str | None,
+    as_json: bool,
+) -> None:
+    """List events with how far each has come, by their ids. All filters hold together."""
+    _require_code(code)
+    wanted = DeliveryFilter(
+        target=target,
+        dataset=dataset,
+        event_name=event_name,
+        error_code=code,
+        state=None if state is None else DeliveryState(state),
+    )
+    cursor = None if after is None else _event_id(after)
+    with invocation.stores(read_only=True) as stores:
+        found = stores.deliveries.page(wanted, after=cursor, size=limit + 1)
+    page, more = found[:limit], len(found) > limit
+    next_cursor = page[-1].outbox_id if more else None
+    if as_json:
+        events = [delivery_document(one) for one in page]
+        print_json({"events": events, "next_cursor": next_cursor})
+    else:
+        show_page(page, next_cursor)
+
+
+@command.command(epilog=examples("tallgrass outbox show 0190c7e8-5f4e-7cc1-9d7e-3f0a5b1c2d3e"))
+@click.argument("outbox_id", metavar="ID")
+@output_option
+@pass_invocation
+def show(invocation: Invocation, *, outbox_id: str, as_json: bool) -> None:
+    """Show one event: its fields and payload, how far it has come, and every attempt."""
+    wanted = _event_id(outbox_id)
+    with invocation.stores(read_only=True) as stores:
+        whole = stores.deliveries.find(wanted)
+    if whole is None:
+        message = f"there is no event {wanted}"
+        raise UnknownRecord(message, code="outbox_unknown")
+    if as_json:
+        print_json(whole_document(whole))
+    else:
+        show_delivery(whole)
+
+
+@command.command(
+    epilog=examples(
+        "tallgrass outbox requeue 0190c7e8-5f4e-7cc1-9d7e-3f0a5b1c2d3e --actor j.doe "
+        "--reason 'the target is mended'",
+        "tallgrass outbox requeue --target lake --code sink_refused --actor j.doe "
+        "--reason CHG-2041",
+    )
+)
+@click.argument("outbox_ids", metavar="[ID]...", nargs=-1)
+@click.option("--target", metavar="NAME", help="All exhausted events of this target.")
+@click.option("--code", metavar="CODE", help="All exhausted events with this error code.")
+@click.option("--all", "everything", is_flag=True, help="All exhausted events.")
+@actor_option
+@click.option("--reason", required=True, help="Why; kept in the audit log.")
+@output_option
+@pass_invocation
+def requeue(
+    invocation: Invocation,
+    *,
+    outbox_ids: tuple[str, ...],
+    target: str | None,
+    code: str | None,
+    everything: bool,
+    actor: str | None,
+    reason: str,
+    as_json: bool,
+) -> None:
+    """Send exhausted events again, with all their attempts anew.
+
+    Only what is exhausted: everything else is sent by itself, or has been.
+    """
+    by_filter = target is not None or code is not None
+    if [bool(outbox_ids), by_filter, everything].count(True) != 1:
+        message = "say which events: their ids, or --target and --code, or --all"
+        raise click.UsageError(message)
+    _require_code(code)
+    if not reason.strip():
+        message = "--reason must say something: it is kept in the audit log"
+        raise click.UsageError(message)
+    require_somebody(actor)
+    with invocation.stores(read_only=False) as stores:
+        by = acting(stores, actor, action="outbox_requeue")
+        if outbox_ids:
+            wanted = [_event_id(each) for each in outbox_ids]
+            done = stores.outbox.requeue(wanted, actor=by, reason=reason)
+        else:
+            pages = stores.outbox.requeue_all(
+                target=target, error_code=code, actor=by, reason=reason
+            )
+            ids = tuple(each for page in pages for each in page)
+            done = Requeued(requeued=ids, left_out={})
+    if as_json:
+        print_json({"requeued": len(done.requeued), "left_out": done.left_out})
+    else:
+        show_requeued(done)
+    _refuse_left_out(done)
+
+
+def _refuse_left_out(done: Requeued) -> None:
+    if not done.left_out:
+        return
+    unknown = all(state is None for state in done.left_out.values())
+    if unknown and not done.requeued:
+        message = f"there is no event {_some(list(done.left_out))}"
+        raise UnknownRecord(message, code="outbox_unknown")
+    total = len(done.left_out) + len(done.requeued)
+    message = f"{len(done.left_out)} of {total} events were not requeued"
+    raise Refused(message, code="outbox_not_requeued")
+
+
+def _some(ids: Sequence[str]) -> str:
+    return ids[0] if len(ids) == 1 else f"{ids[0]} nor the {len(ids) - 1} others"
+
+
+def _event_id(text: str) -> str:
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        message = f"{text!r} is no id of an event"
+        raise InvalidInput(message) from None
+
+
+def _require_code(code: str | None) -> None:
+    if code is not None and code not in registry():
+        message = f"no event can have the code {code!r}{nearest(code)}"
+        raise InvalidInput(message, code="unknown_code")

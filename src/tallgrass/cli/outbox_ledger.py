@@ -1,0 +1,128 @@
+"""``tallgrass outbox ledger``: the log of deliveries as the files that governance reads."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import orjson
+
+import tallgrass
+from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.text import print_json
+from tallgrass.cli.whole_files import appearing_whole
+from tallgrass.clock import format_instant
+from tallgrass.outbox.deliveries import LedgerEntry
+from tallgrass.outbox.dispatch_rules import AttemptOutcome
+
+#: Below the folder that is given.
+LEDGER = Path("docs/reports/audit/pipeline_outbox_ledger.json")
+TELEMETRY_NAME = "focus-telemetry.json"
+_LOCK = ".pipeline_outbox_ledger.lock"
+
+
+@click.group(name="ledger", epilog=examples("tallgrass outbox ledger export --dir ."))
+def ledger() -> None:
+    """The log of deliveries: every attempt that ended, append-only."""
+
+
+@ledger.command(epilog=examples("tallgrass outbox ledger export --dir . --release v1.2.0"))
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="The folder below which the files are written; made if it is not there.",
+)
+@click.option(
+    "--release",
+    default=f"v{tallgrass.__version__}",
+    show_default=True,
+    help="The release whose telemetry it is: releases/RELEASE/focus-telemetry.json.",
+)
+@output_option
+@pass_invocation
+def export(invocation: Invocation, *, folder: Path, release: str, as_json: bool) -> None:
+    """Write the governance ledger and the telemetry of all deliveries.
+
+    docs/reports/audit/pipeline_outbox_ledger.json is one JSON array,
+    releases/RELEASE/focus-telemetry.json has one object a line. Each appears whole, in place of
+    the one before, with everything that was committed when the export began.
+    """
+    if not release or release in {".", ".."} or set(release) & {"/", "\\", "\0"}:
+        message = "--release must be the name of one folder"
+        raise click.UsageError(message)
+    telemetry = Path("releases", release, TELEMETRY_NAME)
+    for path in (LEDGER, telemetry):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    with invocation.stores(read_only=True) as stores, _one_at_a_time(folder):
+        entries = stores.deliveries.ledger()
+        written = _write(folder / LEDGER, folder / telemetry, entries)
+    if as_json:
+        files = [str(folder / LEDGER), str(folder / telemetry)]
+        print_json({"attempts": written, "files": files})
+        return
+    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
+
+    say(f"{written:,} attempts written to {folder / LEDGER}")
+    say(f"and to {folder / telemetry}")
+
+
+def ledger_entry(entry: LedgerEntry) -> dict[str, object]:
+    """Return an attempt as the governance ledger has it."""
+    return {
+        "outbox_id": entry.outbox_id,
+        "event_name": entry.event_name,
+        "dataset_id": entry.dataset_id,
+        "care_label": entry.care_label,
+        "status": entry.outcome.value,
+        "attempt": entry.attempt,
+        "last_error": entry.error or entry.error_code,
+        "target": entry.target,
+        "recorded_at": format_instant(entry.ended_at),
+    }
+
+
+def telemetry_entry(entry: LedgerEntry) -> dict[str, object]:
+    """Return an attempt as the telemetry has it."""
+    latency = (entry.ended_at - entry.created_at).total_seconds() * 1000
+    return {
+        "outbox_id": entry.outbox_id,
+        "pipeline_id": entry.pipeline_id,
+        "event_name": entry.event_name,
+        "dispatch_status": "success" if entry.outcome is AttemptOutcome.DISPATCHED else "failure",
+        "attempt": entry.attempt,
+        "latency_ms": max(0.0, round(latency, 3)),
+        "duplicate_detected": entry.duplicate,
+    }
+
+
+def _write(ledger_path: Path, telemetry_path: Path, entries: Iterator[LedgerEntry]) -> int:
+    """Write both files in one walk; entries pass through one by one."""
+    written = 0
+    with (
+        appearing_whole(ledger_path, mode=0o644) as array,
+        appearing_whole(telemetry_path, mode=0o644) as lines,
+    ):
+        array.write(b"[")
+        for entry in entries:
+            array.write(b",\n" if written else b"\n")
+            array.write(orjson.dumps(ledger_entry(entry)))
+            if entry.outcome is not AttemptOutcome.RELEASED:  # nothing was sent
+                lines.write(orjson.dumps(telemetry_entry(entry), option=orjson.OPT_APPEND_NEWLINE))
+            written += 1
+        array.write(b"\n]\n" if written else b"]\n")
+    return written
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Exclude other exports: one that began earlier must not replace what a later one wrote."""
+    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,129 @@
+"""Appends events to a file, one CloudEvent a line.
+
+An event counts as delivered when its line is on the disk (fsync). Several processes and threads may
+append to one file: each holds a lock on it while it writes, so lines are never mixed. A line that a
+crash cut off stays as it is and the next begins on a line of its own; its event comes again, whole.
+The file may be moved away at any time: the next event begins a new one.
+"""
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from tallgrass.outbox.event import OutboxEvent
+from tallgrass.sinks.cloud_event import cloud_event
+from tallgrass.sinks.options import Options
+from tallgrass.sinks.protocol import Delivered, Delivery, Undelivered
+from tallgrass.sinks.resources import SinkResources
+
+BATCH_MAX = 500
+#: Beside the database, unless the target names another.
+DEFAULT_PATH = "tallgrass-events.jsonl"
+_LOCK_S_MAX = 5.0
+_BETWEEN_TRIES_S = 0.01
+#: Not blocking: opening a pipe would wait for a reader.
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+#: Somebody must mend these; of all others a disk is to blame, and may recover.
+_WRONG_PLACE = frozenset(
+    {errno.EACCES, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.EROFS}
+)
+
+
+class FileSink:
+    """Writes JSON Lines."""
+
+    batch_max = BATCH_MAX
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        lock_s_max: float,
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], None],
+    ) -> None:
+        self._path = path
+        self._lock_s_max = lock_s_max
+        self._monotonic = monotonic
+        self._sleep = sleep
+
+    def send(self, events: Sequence[OutboxEvent]) -> Sequence[Delivery]:
+        """Append all events, or report that none is known to be on the disk."""
+        lines = b"".join(b"%b\n" % cloud_event(event) for event in events)
+        try:
+            self._append(lines)
+        except TimeoutError as exc:
+            return [Undelivered(code="sink_timeout", message=str(exc))] * len(events)
+        except OSError as exc:
+            wrong = exc.errno in _WRONG_PLACE
+            code = "sink_misconfigured" if wrong else "sink_unreachable"
+            reason = f"{self._path}: {exc.strerror or exc}"
+            return [Undelivered(code=code, message=reason)] * len(events)
+        return [Delivered()] * len(events)
+
+    def close(self) -> None:
+        """Do nothing: the file is open only while it is written."""
+
+    def _append(self, lines: bytes) -> None:
+        is_new = not self._path.exists()
+        descriptor = os.open(self._path, _FLAGS, 0o644)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.ENXIO, "is not a file that lines can be kept in")
+            self._lock(descriptor)
+            _write(descriptor, lines if _ends_a_line(descriptor) else b"\n" + lines)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)  # also unlocks
+        if is_new:
+            _sync_folder(self._path.parent)
+
+    def _lock(self, descriptor: int) -> None:
+        ends_at = self._monotonic() + self._lock_s_max
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if self._monotonic() > ends_at:
+                    raise TimeoutError(
+                        f"{self._path} was locked by another process for {self._lock_s_max:g} s"
+                    ) from None
+                self._sleep(_BETWEEN_TRIES_S)
+            else:
+                return
+
+
+def _ends_a_line(descriptor: int) -> bool:
+    size = os.fstat(descriptor).st_size
+    return size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"
+
+
+def _write(descriptor: int, lines: bytes) -> None:
+    left = memoryview(lines)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the name of a new file last."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def open_file(settings: Mapping[str, object], resources: SinkResources) -> FileSink:
+    """Make the sink: `path`."""
+    options = Options(settings, environment=resources.environment)
+    path = Path(options.text("path", DEFAULT_PATH))
+    options.done()
+    return FileSink(
+        path if path.is_absolute() else resources.folder / path,
+        lock_s_max=min(_LOCK_S_MAX, resources.send_s_max),
+        monotonic=resources.monotonic,
+        sleep=resources.sleep,
+    )

@@ -1,0 +1,67 @@
+"""Publishes events to an SNS topic, in batches; see `aws_batch`.
+
+Subscriptions can filter by the attributes event_name, dataset_id, care_label and idempotency_key.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tallgrass.errors import ConfigError
+from tallgrass.outbox.event import OutboxEvent
+from tallgrass.sinks.aws_batch import BATCH_MAX, BatchSender, open_client
+from tallgrass.sinks.options import Options
+from tallgrass.sinks.protocol import Delivery
+from tallgrass.sinks.resources import SinkResources
+
+_TOPIC = re.compile(
+    r"arn:aws[a-z-]*:sns:(?P<region>[a-z0-9-]+):\d{12}:(?P<name>[A-Za-z0-9_-]{1,256}(?:\.fifo)?)"
+)
+
+
+class SnsSink:
+    """One topic."""
+
+    batch_max = BATCH_MAX
+
+    def __init__(self, client: Any, sender: BatchSender) -> None:
+        self._client = client
+        self._sender = sender
+
+    def send(self, events: Sequence[OutboxEvent]) -> Sequence[Delivery]:
+        """Publish events, ten a request."""
+        return self._sender.send(events)
+
+    def close(self) -> None:
+        """Let connections go."""
+        self._client.close()
+
+
+def open_sns(settings: Mapping[str, object], resources: SinkResources) -> SnsSink:
+    """Make the sink: `topic` (its ARN), `endpoint_url`."""
+    options = Options(settings, environment=resources.environment)
+    topic = options.text("topic")
+    endpoint_url = options.optional("endpoint_url")
+    options.done()
+    found = _TOPIC.fullmatch(topic)
+    if found is None:
+        raise ConfigError(f"topic: {topic!r} is not the ARN of an SNS topic")
+    client = open_client(
+        "sns",
+        region=found["region"],
+        endpoint_url=endpoint_url,
+        send_s_max=resources.send_s_max,
+    )
+    return SnsSink(
+        client,
+        BatchSender(
+            what=f"the topic {found['name']}",
+            body="Message",
+            fifo=found["name"].endswith(".fifo"),
+            call=lambda entries: client.publish_batch(
+                TopicArn=topic, PublishBatchRequestEntries=entries
+            ),
+            monotonic=resources.monotonic,
+            send_s_max=resources.send_s_max,
+        ),
+    )

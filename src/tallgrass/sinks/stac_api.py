@@ -1,0 +1,143 @@
+"""Keeps items of a remote STAC API up to date by its Transaction extension.
+
+An item event names an item; what is sent is that item as the catalog has it now, so events that
+come late or twice do no harm. PUT replaces it; where there is none POST creates it, and where the
+collection is missing too that is created first.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import orjson
+
+from tallgrass.clock import Clock
+from tallgrass.outbox.event import OutboxEvent
+from tallgrass.sinks.address_guard import HttpUrl, read_url
+from tallgrass.sinks.http import authorization, deliver, delivery_of, open_http
+from tallgrass.sinks.http_client import Answer, HttpClient
+from tallgrass.sinks.item_event import Names, names_in
+from tallgrass.sinks.options import Options
+from tallgrass.sinks.protocol import Delivered, Delivery, Undelivered
+from tallgrass.sinks.resources import SinkResources
+
+_NOT_FOUND = 404
+_CONFLICT = 409
+_OK = 200
+#: Of an item that the API shows for comparison.
+_ITEM_BYTES_MAX = 1_048_576
+#: What makes two items the same; links are the API's own.
+_CONTENT = ("id", "type", "collection", "bbox", "geometry", "properties", "assets")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogBytes:
+    """The catalog that is copied."""
+
+    items: Callable[[str, str], bytes | None]
+    collections: Callable[[str], bytes | None]
+
+
+class StacApiSink:
+    """Several requests an event, all within one time limit."""
+
+    batch_max = 1
+
+    def __init__(
+        self,
+        client: HttpClient,
+        catalog: CatalogBytes,
+        *,
+        headers: Mapping[str, str],
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._catalog = catalog
+        self._headers = {"Content-Type": "application/json", **headers}
+        self._clock = clock
+        self._base = client.url.target.rstrip("/")
+
+    def send(self, events: Sequence[OutboxEvent]) -> Sequence[Delivery]:
+        """Bring the item of each event up to date."""
+        return [deliver(self._client.url, self._deliver, event) for event in events]
+
+    def close(self) -> None:
+        """Let connections go."""
+        self._client.close()
+
+    def _deliver(self, event: OutboxEvent) -> Delivery:
+        names = names_in(event, "collection_id", "item_id")
+        if isinstance(names, Undelivered):
+            return names
+        item = self._catalog.items(names["collection_id"], names["item_id"])
+        if item is None:
+            return Undelivered(
+                code="sink_refused",
+                message=f"the catalog has no item {names['item_id']} in {names['collection_id']}",
+                permanent=True,
+            )
+        return self._put(names, item, self._client.deadline())
+
+    def _put(self, names: Names, item: bytes, ends_at: float) -> Delivery:
+        path = self._items_of(names)
+        one = f"{path}/{quote(names['item_id'], safe='')}"
+        answer = self._ask("PUT", one, item, ends_at)
+        if answer.status == _NOT_FOUND:
+            answer = self._ask("POST", path, item, ends_at)
+        if answer.status == _NOT_FOUND and self._creates_collection(names, ends_at):
+            answer = self._ask("POST", path, item, ends_at)
+        if answer.status == _CONFLICT and self._has(one, item, ends_at):
+            return Delivered(duplicate=True)
+        return delivery_of(answer, self._client.url.place, self._clock)
+
+    def _creates_collection(self, names: Names, ends_at: float) -> bool:
+        """Create the collection; tell whether it is there now."""
+        body = self._catalog.collections(names["collection_id"])
+        if body is None:
+            return False
+        status = self._ask("POST", f"{self._base}/collections", body, ends_at).status
+        return status == _CONFLICT or status // 100 == 2  # noqa: PLR2004 - 2xx
+
+    def _has(self, path: str, item: bytes, ends_at: float) -> bool:
+        """Tell whether the API has the item as it is."""
+        shown = self._ask("GET", path, None, ends_at, wanted_bytes_max=_ITEM_BYTES_MAX)
+        if shown.status != _OK or shown.body is None:
+            return False
+        try:
+            theirs = orjson.loads(shown.body)
+        except orjson.JSONDecodeError:
+            return False
+        ours = orjson.loads(item)
+        return isinstance(theirs, dict) and all(
+            theirs.get(name) == ours.get(name) for name in _CONTENT
+        )
+
+    def _items_of(self, names: Names) -> str:
+        return f"{self._base}/collections/{quote(names['collection_id'], safe='')}/items"
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        ends_at: float,
+        wanted_bytes_max: int = 0,
+    ) -> Answer:
+        return self._client.ask(
+            method, path, body, self._headers, ends_at=ends_at, wanted_bytes_max=wanted_bytes_max
+        )
+
+
+def open_stac_api(settings: Mapping[str, object], resources: SinkResources) -> StacApiSink:
+    """Make the sink: `url` of the landing page, and the settings of all HTTP sinks."""
+    options = Options(settings, environment=resources.environment)
+    url: HttpUrl = read_url(options.text("url"))
+    client = open_http(options, url, resources)
+    headers = authorization(options)
+    options.done()
+    return StacApiSink(
+        client,
+        CatalogBytes(items=resources.items, collections=resources.collections),
+        headers=headers,
+        clock=resources.clock,
+    )

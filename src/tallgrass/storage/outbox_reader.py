@@ -1,0 +1,174 @@
+"""What the outbox shows, by reading alone."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tallgrass.outbox.deliveries import (
+    DeliveryAttempt,
+    DeliveryFilter,
+    LedgerEntry,
+    StoredDelivery,
+    TargetCounts,
+    WholeDelivery,
+)
+from tallgrass.outbox.dispatch_rules import AttemptOutcome, DeliveryState
+from tallgrass.outbox.event import OutboxEvent
+from tallgrass.storage.rows import instant, instant_or_none
+from tallgrass.storage.unit_of_work import Database, Row
+
+_PAGE_SIZE = 1000
+_EVERYTHING = DeliveryFilter()
+#: Comes before every id.
+_FIRST_ID = "00000000-0000-0000-0000-000000000000"
+
+
+class OutboxReader:
+    """Counts, lists and tells of deliveries."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def counts(self, *, with_dispatched: bool = False) -> dict[str, TargetCounts]:
+        """Count the events of each target that are not delivered, and those that are if asked."""
+        with self._database.reading() as tx:
+            found = {
+                row["target"]: TargetCounts(
+                    target=row["target"],
+                    pending=row["pending"],
+                    in_flight=row["in_flight"],
+                    retrying=row["retrying"],
+                    exhausted=row["exhausted"],
+                    dispatched=0 if with_dispatched else None,
+                    oldest_at=instant_or_none(row["oldest_at"]),
+                )
+                for row in tx.select("count_open_deliveries")
+            }
+            for row in tx.select("count_dispatched") if with_dispatched else ():
+                before = found.get(row["target"], TargetCounts(target=row["target"]))
+                found[row["target"]] = replace(before, dispatched=row["dispatched"])
+        return dict(sorted(found.items()))
+
+    def held_back(self, target: str) -> dict[str, int]:
+        """Count by dataset what stands behind an exhausted event of an ordered target."""
+        with self._database.reading() as tx:
+            rows = tx.select("count_held_back", target=target)
+            return {row["dataset_id"]: row["held"] for row in rows}
+
+    def page(
+        self, wanted: DeliveryFilter = _EVERYTHING, *, after: str | None = None, size: int = 100
+    ) -> list[StoredDelivery]:
+        """Return a page of deliveries in the order of their ids."""
+        with self._database.reading() as tx:
+            rows = tx.select(
+                "list_deliveries",
+                after=after,
+                size=size,
+                target=wanted.target,
+                dataset=wanted.dataset,
+                event_name=wanted.event_name,
+                error_code=wanted.error_code,
+                state=wanted.state,
+            )
+            return [_delivery(row) for row in rows]
+
+    def find(self, outbox_id: str) -> WholeDelivery | None:
+        """Return one delivery with its event and attempts; None if there is no such event."""
+        with self._database.reading() as tx:
+            rows = tx.select("deliveries_by_id", rows=[outbox_id])
+            if not rows:
+                return None
+            event = tx.select("outbox_events", rows=[outbox_id])[0]
+            attempts = tx.select("attempts_of_event", outbox_id=outbox_id)
+        delivery = _delivery(rows[0])
+        return WholeDelivery(
+            delivery=delivery,
+            event=event_from(event, delivery.attempt),
+            attempts=tuple(
+                DeliveryAttempt(
+                    attempt=row["attempt"],
+                    dispatcher=row["dispatcher"],
+                    outcome=AttemptOutcome(row["outcome"]),
+                    duplicate=bool(row["duplicate"]),
+                    error_code=row["error_code"],
+                    error=row["error"],
+                    ended_at=instant(row["ended_at"]),
+                )
+                for row in attempts
+            ),
+        )
+
+    def ledger(self) -> Iterator[LedgerEntry]:
+        """Yield every attempt that ended, by event and attempt, as of one moment."""
+        after = (_FIRST_ID, 0)
+        with self._database.reading() as tx:
+            while rows := tx.select(
+                "delivery_ledger", after_id=after[0], after_attempt=after[1], size=_PAGE_SIZE
+            ):
+                yield from map(_entry, rows)
+                after = (rows[-1]["outbox_id"], rows[-1]["attempt"])
+
+
+def state_of(row: Row) -> DeliveryState:
+    """Return where a delivery stands."""
+    if row["status"] == "dispatched":
+        return DeliveryState.DISPATCHED
+    if row["claimed_by"] is not None:
+        return DeliveryState.IN_FLIGHT
+    if row["status"] == "pending":
+        return DeliveryState.PENDING
+    return DeliveryState.EXHAUSTED if row["due_at"] is None else DeliveryState.RETRYING
+
+
+def event_from(row: Row, attempt: int) -> OutboxEvent:
+    """Read a row of the outbox, claimed for an attempt."""
+    return OutboxEvent(
+        outbox_id=row["outbox_id"],
+        subject=row["subject"],
+        pipeline_id=row["pipeline_id"],
+        event_name=row["event_name"],
+        dataset_id=row["dataset_id"],
+        version=row["version"],
+        idempotency_key=row["idempotency_key"],
+        target=row["target"],
+        payload=bytes(row["payload"]),
+        care_label=row["care_label"],
+        governance_ref=row["governance_ref"],
+        created_at=instant(row["created_at"]),
+        attempt=attempt,
+    )
+
+
+def _delivery(row: Row) -> StoredDelivery:
+    return StoredDelivery(
+        outbox_id=row["outbox_id"],
+        target=row["target"],
+        pipeline_id=row["pipeline_id"],
+        event_name=row["event_name"],
+        dataset_id=row["dataset_id"],
+        state=state_of(row),
+        status=row["status"],
+        attempt=row["attempt"],
+        due_at=instant_or_none(row["due_at"]),
+        error_code=row["error_code"],
+        last_error=row["last_error"],
+        created_at=instant(row["created_at"]),
+        updated_at=instant(row["updated_at"]),
+    )
+
+
+def _entry(row: Row) -> LedgerEntry:
+    return LedgerEntry(
+        outbox_id=row["outbox_id"],
+        pipeline_id=row["pipeline_id"],
+        event_name=row["event_name"],
+        dataset_id=row["dataset_id"],
+        target=row["target"],
+        care_label=row["care_label"],
+        attempt=row["attempt"],
+        outcome=AttemptOutcome(row["outcome"]),
+        duplicate=bool(row["duplicate"]),
+        error_code=row["error_code"],
+        error=row["error"],
+        created_at=instant(row["created_at"]),
+        ended_at=instant(row["ended_at"]),
+    )
