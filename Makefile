@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 RESULTS := build/conformance-results.json
-TYPED := $(wildcard src tools tests bench)
+TYPED := $(wildcard src tools tests bench examples)
 
 # Colour only where someone reads it (MAKE_TERMOUT is set when make writes to a terminal).
 BOLD := $(if $(MAKE_TERMOUT),\033[1m)
@@ -21,7 +21,7 @@ say = printf '\n$(BOLD)==> %s$(PLAIN)\n' $(1)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-full lint conformance faults simulate bench
+.PHONY: help setup debian run test test-full lint conformance faults simulate bench
 
 help: ## Show this list
 	@printf 'Tallgrass: start with $(BOLD)make run$(PLAIN), check with $(BOLD)make test$(PLAIN).\n\n'
@@ -37,7 +37,7 @@ run: $(READY) ## Run the demo, then let the oracle judge what it left
 	$(call say,"The oracle's verdict (tests/oracle reads the files and imports nothing of Tallgrass)") && \
 	$(BIN)/python -m tests.oracle.verdict "$$folder/ledger.db" "$$folder/queue.db" "$$folder/manifest.json"
 
-test: lint ## Lint, run all tests, report conformance
+test: lint debian ## Lint, run all tests, report conformance
 	@$(call say,"Tests ($(WORKERS) workers)")
 	@status=0; \
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --conformance-results=$(RESULTS) $(PYTEST_ARGS) || status=$$?; \
@@ -60,7 +60,7 @@ lint: $(READY) ## Check style, types and layering
 	@$(call say,"import-linter")
 	@$(BIN)/lint-imports
 
-conformance: $(READY) ## Run only the tests that show a requirement, then report
+conformance: $(READY) debian ## Run only the tests that show a requirement, then report
 	@$(call say,"Tests that carry a conformance id ($(WORKERS) workers)")
 	@status=0; \
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m conformance --conformance-results=$(RESULTS) $(PYTEST_ARGS) || status=$$?; \
@@ -80,6 +80,19 @@ bench: $(READY) ## Measure speed as ratios; writes bench/report.json
 	@$(call say,"Benchmarks")
 	@$(BIN)/python -m bench
 
+# --- what pip cannot bring: from Debian where this user may install it, elsewhere its tests skip ----
+
+POSTGIS := ls /usr/share/postgresql/*/extension/postgis.control >/dev/null 2>&1
+APT := DEBIAN_FRONTEND=noninteractive apt-get -qq
+
+debian:
+	@$(POSTGIS) || { [ "$$(id -u)" -eq 0 ] && command -v apt-get >/dev/null && { \
+	  $(call say,"PostGIS from Debian (once)"); \
+	  $(APT) install -y --no-install-recommends postgresql-postgis >/dev/null 2>&1 || { \
+	    $(APT) update >/dev/null && \
+	    $(APT) install -y --no-install-recommends postgresql-postgis >/dev/null; }; }; } || \
+	  echo 'PostGIS is not installed, so the tests of pgstac skip: apt-get install postgresql-postgis'
+
 # --- set-up: again only when the pins or the package's metadata change ---------------------------
 
 $(READY): pyproject.toml constraints.txt
@@ -90,5 +103,5 @@ $(READY): pyproject.toml constraints.txt
 	  $(PYTHON) -m venv --clear --without-pip $(VENV) && \
 	  $(PYTHON) -m pip --quiet --python $(BIN)/python install pip; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[aws,postgres,stac,web,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[aws,pgstac,postgres,stac,web,dev]'
 	@touch $@

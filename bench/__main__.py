@@ -13,11 +13,17 @@ from bench import (
     catalog_search,
     evidence,
     intake,
+    items,
     ledger,
+    outbox,
     pipeline,
+    projection,
+    replay,
+    replay_plan,
     report,
     sqs,
     validation,
+    verify,
 )
 from tests.plugins.postgres_server import PostgresServer, new_folder
 
@@ -40,9 +46,15 @@ def main() -> int:
             rows = intake.benchmarks(quick=quick)
             rows += evidence.benchmarks(Path(folder) / "evidence", quick=quick)
             rows += pipeline.benchmarks(Path(folder), new_postgres, quick=quick)
+            rows += verify.benchmarks(Path(folder), new_postgres, quick=quick)
             rows += ledger.benchmarks(Path(folder), new_postgres, quick=quick)
+            rows += outbox.benchmarks(new_postgres, quick=quick)
             rows += sqs.benchmarks(quick=quick)
+            rows += items.benchmarks()
             rows += validation.benchmarks()
+            rows += projection.benchmarks(quick=quick)
+            rows += replay.benchmarks(Path(folder), new_postgres, quick=quick)
+            rows += replay_plan.benchmarks(Path(folder), new_postgres, quick=quick)
             rows += catalog_search.benchmarks(Path(folder), new_postgres, quick=quick)
     finally:
         server.remove()

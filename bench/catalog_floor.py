@@ -1,4 +1,4 @@
-"""The floor of the catalog: the tables of items, provenance and events beside the ledger's.
+"""The floor of the catalog: items, provenance, events and deliveries beside the ledger's tables.
 
 Same columns, keys and values as shipped, written by bare driver calls. Imports nothing of the
 package.
@@ -37,7 +37,11 @@ ITEM_COLUMNS = columns_of(
 PROVENANCE_COLUMNS = columns_of("wal_id activity_id attempt_no body sha256 run created_at")
 OUTBOX_COLUMNS = columns_of(
     "outbox_id subject pipeline_id event_name dataset_id version idempotency_key target payload "
-    "care_label created_at"
+    "care_label created_at governance_ref"
+)
+DELIVERY_COLUMNS = columns_of(
+    "written outbox_id target dataset_id status attempt budget_from due_at claimed_by error_code "
+    "last_error updated_at"
 )
 CATALOG = {
     "stac_items": (ITEM_COLUMNS, ("PRIMARY KEY (collection_id, item_id)", "UNIQUE (wal_id)")),
@@ -46,17 +50,29 @@ CATALOG = {
         OUTBOX_COLUMNS,
         ("PRIMARY KEY (outbox_id)", "UNIQUE (subject, idempotency_key, target)"),
     ),
+    "outbox_delivery": (DELIVERY_COLUMNS, ("UNIQUE (outbox_id)",)),
 }
-#: What searches go by.
-INDEX = (
-    "CREATE INDEX stac_items_searched ON stac_items (collection_id, reach, datetime_at, item_id"
-    ", start_at, end_at, west, south, east, north)"
+#: What searches and dispatchers go by.
+INDEXES = (
+    (
+        "CREATE INDEX stac_items_searched ON stac_items (collection_id, reach, datetime_at, item_id"
+        ", start_at, end_at, west, south, east, north)"
+    ),
+    (
+        "CREATE INDEX outbox_delivery_due ON outbox_delivery (target, due_at, outbox_id)"
+        " WHERE due_at IS NOT NULL"
+    ),
+    (
+        "CREATE INDEX outbox_delivery_open ON outbox_delivery"
+        " (target, dataset_id, written, outbox_id) WHERE status <> 'dispatched'"
+    ),
 )
 #: Columns that are bytes, which PostgreSQL gets as text within JSON.
 _BYTES = frozenset({"evidence", "body", "run", "payload"})
 _NUMBERS = frozenset({"west", "south", "east", "north"})
-_TIMES = frozenset({"start_at", "end_at", "datetime_at", "created_at", "updated_at"})
-_UUIDS = frozenset({"wal_id", "outbox_id"})
+_TIMES = frozenset({"start_at", "end_at", "datetime_at", "created_at", "updated_at", "due_at"})
+_UUIDS = frozenset({"wal_id", "outbox_id", "claimed_by"})
+_INTEGERS = frozenset({"attempt_no", "attempt", "budget_from"})
 
 
 class SqliteCatalog(SqliteFloor):
@@ -70,7 +86,8 @@ class SqliteCatalog(SqliteFloor):
             self.connection.execute(f"CREATE TABLE {table} ({typed}, {', '.join(keys)})")
             marks = ", ".join("CAST(? AS BLOB)" if name in _BYTES else "?" for name in columns)
             self._inserts.append(f"INSERT INTO {table} VALUES ({marks})")
-        self.connection.execute(INDEX)
+        for index in INDEXES:
+            self.connection.execute(index)
         self._close_attempt = self._close_attempt.replace(
             "evidence = ?", "evidence = CAST(? AS BLOB)"
         )
@@ -95,7 +112,9 @@ def _sqlite_type(name: str) -> str:
         return "BLOB"
     if name in _NUMBERS:
         return "REAL"
-    return "INTEGER" if name == "attempt_no" else "TEXT"
+    if name == "written":
+        return "INTEGER PRIMARY KEY"
+    return "INTEGER" if name in _INTEGERS else "TEXT"
 
 
 class PostgresCatalog(PostgresFloor):
@@ -118,7 +137,8 @@ class PostgresCatalog(PostgresFloor):
                 f"INSERT INTO {table} SELECT {values}"
                 f" FROM json_to_recordset(%s::json) AS x ({sent})".encode()
             )
-        self.connection.execute(INDEX.replace(", start_at,", ") INCLUDE (start_at,").encode())
+        for index in INDEXES:
+            self.connection.execute(index.replace(", start_at,", ") INCLUDE (start_at,").encode())
 
     def open_attempts(self, records: Rows, attempts: Rows) -> None:
         """Write claimed records and their open attempts."""
@@ -144,7 +164,9 @@ def _postgres_type(name: str) -> str:
         return "double precision"
     if name in _TIMES:
         return "timestamptz"
-    return "uuid" if name in _UUIDS else "integer" if name == "attempt_no" else "text"
+    if name == "written":
+        return "xid8"
+    return "uuid" if name in _UUIDS else "integer" if name in _INTEGERS else "text"
 
 
 def _json(columns: list[str], rows: Rows) -> str:

@@ -261,8 +261,18 @@ def _ingest_and_weigh(folder: Path, units: int, answers: Any) -> None:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         samples.append(pages * resource.getpagesize())
     pipeline.close()
-    highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    answers.put((samples, highest))
+    answers.put((samples, _highest_bytes()))
+
+
+def _highest_bytes() -> int:
+    """Return the most memory that this process ever had.
+
+    Not by `getrusage`: there a process inherits the peak of the one that started it.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return 1024 * next(
+        int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")
+    )
 
 
 def latency(folder: Path, seconds: float, rate: int = 200) -> list[Row]:

@@ -172,6 +172,8 @@ class PipelineFloor:
         self._objects = objects
         self._pool = ThreadPoolExecutor(READERS)
         self._templates: Templates | None = None
+        #: Deliveries so far: their order.
+        self._written = 0
         #: Versions of code and configuration.
         self._code = ("", "")
 
@@ -309,6 +311,7 @@ class PipelineFloor:
         items: Rows = []
         documents: Rows = []
         events: Rows = []
+        deliveries: Rows = []
         for unit in units:
             wal_id, name, sha256 = unit["wal_id"], unit["item_id"], unit["item_sha256"]
             activity = f"urn:prov:activity:{unit['activity']}"
@@ -327,8 +330,15 @@ class PipelineFloor:
             documents.append((
                 wal_id, activity, 1, unit["document"], unit["document_sha256"], unit["run"], now,
             ))  # fmt: skip
+            outbox_id = str(uuid.uuid4())
             events.append((
-                str(uuid.uuid4()), wal_id, "kfm-nodd-ingest", "nodd.item.created", "goes-glm",
+                outbox_id, wal_id, "kfm-nodd-ingest", "nodd.item.created", "goes-glm",
                 f"1.0.0+{sha256[:16]}", unit["key_hash"], "file", unit["payload"], "public", now,
+                None,
             ))  # fmt: skip
-        self._database.close_attempts(records, attempts, (items, documents, events))
+            self._written += 1
+            deliveries.append((
+                self._written, outbox_id, "file", "goes-glm", "pending", 0, 0, now, None, None,
+                None, now,
+            ))  # fmt: skip
+        self._database.close_attempts(records, attempts, (items, documents, events, deliveries))

@@ -8,22 +8,26 @@ settings that can change an output.
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from tallgrass.canonical_json import canonical_bytes, sha256_hex
+from tallgrass.datasets.fields import Table
+from tallgrass.datasets.governance_loader import load_overlay
 from tallgrass.errors import ConfigError
+from tallgrass.governance.policy import Overlay
 from tallgrass.ledger.replay_reasons import CustomReason
 from tallgrass.ledger.rules import DatasetException, LedgerRules
 from tallgrass.ledger.unit import PROVIDERS
+from tallgrass.outbox.routing import Routing, parse_routing
 from tallgrass.retry import Backoff
 from tallgrass.settings import PREFIX, SETTINGS, TABLES, Setting, Value
 
 DEFAULT_FILE = "tallgrass.toml"
 #: Variables with the prefix that are no settings.
-NOT_SETTINGS = frozenset({"TALLGRASS_CONFIG"})
+NOT_SETTINGS = frozenset({"TALLGRASS_CONFIG", "TALLGRASS_TOKEN"})
 _TEST_PREFIX = "TALLGRASS_TEST_"
 
 _BY_KEY = {setting.key: setting for setting in SETTINGS}
@@ -52,19 +56,27 @@ class Config:
     tables: Mapping[str, object]
     file: Path | None
     rules: LedgerRules
+    routing: Routing
+    #: Dataset → the rules of its policy that replace those of its file.
+    policies: Mapping[str, Overlay] = field(default_factory=dict)
 
     @property
     def config_version(self) -> str:
         """Hash of the settings that can change an output; addresses and sizes do not count."""
+        return sha256_hex(canonical_bytes(self.shaping))[:16]
+
+    @property
+    def shaping(self) -> dict[str, Any]:
+        """The settings that can change an output."""
         rules = self.rules
-        shaping = {
+        return {
             "settings": {s.key: self.values[s.key] for s in SETTINGS if s.shapes_output},
             "providers": sorted(rules.providers),
             "replay_reasons": dict(rules.custom_reasons),
             "exceptions": dict(rules.exceptions),
             "extensions": {dataset: sorted(names) for dataset, names in rules.extensions.items()},
+            "policies": {dataset: dict(overlay) for dataset, overlay in self.policies.items()},
         }
-        return sha256_hex(canonical_bytes(shaping))[:16]
 
     def text(self, key: str) -> str:
         """Return a setting that is text."""
@@ -112,8 +124,15 @@ def load_config(
     for key, value in (flags or {}).items():
         values[key] = _typed(_known(key, "flag"), value, "flag")
         origins[key] = "flag"
-    rules = _rules(values, tables, str(file))
-    return Config(values=values, origins=origins, tables=tables, file=file, rules=rules)
+    return Config(
+        values=values,
+        origins=origins,
+        tables=tables,
+        file=file,
+        rules=_rules(values, tables, str(file)),
+        routing=_routing(values, tables, str(file)),
+        policies=_policies(tables, str(file)),
+    )
 
 
 def _find_file(file: Path | None, environment: Mapping[str, str]) -> Path | None:
@@ -219,6 +238,32 @@ def _rules(values: Mapping[str, Value], tables: Mapping[str, object], place: str
         )
     except ConfigError as exc:
         raise ConfigError(f"{place}: {exc}", code=exc.code) from exc
+
+
+def _routing(values: Mapping[str, Value], tables: Mapping[str, object], place: str) -> Routing:
+    """Build the routing of events; whatever it refuses is told with the file that says it."""
+    try:
+        return parse_routing(
+            tables.get("outbox.targets", {}),
+            tables.get("outbox.routes", []),
+            lineage_target=str(values["outbox.lineage_target"]),
+        )
+    except ConfigError as exc:
+        raise ConfigError(f"{place}: {exc}", code=exc.code) from exc
+
+
+def _policies(tables: Mapping[str, object], place: str) -> dict[str, Overlay]:
+    """Read what policies say; whatever they cannot say is told with the file that says it."""
+    key = "governance.policies"
+    overlays = {}
+    for name, body in _table(tables, key).items():
+        if not isinstance(body, dict):
+            raise ConfigError(f"{place}: {key}.{name} must be a table")
+        try:
+            overlays[name] = load_overlay(Table(body, place, f"{key}.{name}"))
+        except ConfigError as exc:
+            raise ConfigError(str(exc)) from exc
+    return overlays
 
 
 def _entries(

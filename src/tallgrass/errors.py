@@ -16,7 +16,9 @@
     │       └── QueueMissing        no such queue
     └── PermanentError              the same call will fail again
         ├── InvalidInput            a value that the contract does not allow
-        │   └── ConfigError         the same, in configuration
+        │   ├── ConfigError         the same, in configuration
+        │   ├── NoTransaction       a call that must stand in the caller's transaction
+        │   └── PayloadRefused      an event that must not be published as it is
         ├── UnknownRecord           no such unit in the ledger
         ├── DatabaseUnusable        wrong place, wrong rights, wrong schema
         ├── DataRefused             the database refused a row
@@ -25,6 +27,10 @@
             ├── IllegalTransition   not one of the seven edges
             ├── VersionConflict     the record moved meanwhile
             ├── WorkerFenced        the lease was lost; nothing may be written
+            ├── IdempotencyConflict a key or an artifact's version that stands for something else
+            ├── NotAuthorized       who acts is not known, or may not do this
+            ├── ApprovalInvalid     the approval is not given for this, or no longer
+            ├── GuardRefused        a rule of governance or of replay, which it names
             └── AuditBroken         the audit chain does not hold
 
 Each carries a ``code`` of the closed registry in ``error_codes.py``; drivers' errors are translated
@@ -156,6 +162,18 @@ class ConfigError(InvalidInput):
     default_code = "config_invalid"
 
 
+class NoTransaction(InvalidInput):
+    """The call must stand in the transaction of the change that it tells of, and there is none."""
+
+    default_code = "no_transaction"
+
+
+class PayloadRefused(InvalidInput):
+    """An event that must not be published as it is; its code says why."""
+
+    default_code = "payload_invalid"
+
+
 class UnknownRecord(PermanentError):
     """The ledger has no such unit."""
 
@@ -203,6 +221,34 @@ class WorkerFenced(Refused):
     """This worker lost its lease; it must stop and may write nothing more."""
 
     default_code = "worker_fenced"
+
+
+class IdempotencyConflict(Refused):
+    """A key, or an artifact's version, was published before for something else."""
+
+    default_code = "idempotency_conflict"
+
+
+class NotAuthorized(Refused):
+    """Who acts could not be proved, or has not the role for it."""
+
+    default_code = "not_authorized"
+
+
+class ApprovalInvalid(Refused):
+    """An approval that was not given for this, was used, ended or refused; or may not be given."""
+
+    default_code = "approval_invalid"
+
+
+class GuardRefused(Refused):
+    """A rule of governance or of replay said no; `guard` is its name."""
+
+    default_code = "guard_refused"
+
+    def __init__(self, message: str, *, guard: str, code: str | None = None) -> None:
+        super().__init__(f"{guard}: {message}", code=code)
+        self.guard = guard
 
 
 class AuditBroken(Refused):

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.errors import InvalidInput, UnknownRecord
+from tallgrass.governance.actors import Acting, name_of
 from tallgrass.intake.message import ParsedMessage
 from tallgrass.intake.parse import Admission, parse_message
 from tallgrass.intake.poison import PoisonFilter, PoisonState, StoredPoison
@@ -50,7 +51,7 @@ class PoisonSource(Protocol):
         """Return the bodies of messages."""
 
     def begin_feeding(
-        self, messages: Sequence[StoredPoison], *, feed_id: str, actor: str, reason: str
+        self, messages: Sequence[StoredPoison], *, feed_id: str, actor: Acting, reason: str
     ) -> None:
         """Record that messages will be fed."""
 
@@ -149,7 +150,7 @@ class PoisonFeeder:
         messages: Iterable[StoredPoison],
         queue: Sender,
         *,
-        actor: str,
+        actor: Acting,
         reason: str,
         force: bool = False,
         named: bool = False,
@@ -158,7 +159,7 @@ class PoisonFeeder:
 
         Those that somebody named are in the audit log also where they are left out.
         """
-        if not actor.strip() or not reason.strip():
+        if not name_of(actor).strip() or not reason.strip():
             raise InvalidInput("feeding needs an actor and a reason")
         for batch in _batches(messages):
             judged = self._judged(batch, force=force)
@@ -167,25 +168,26 @@ class PoisonFeeder:
             )
             refused = {c.message.poison_id: c.left_out.value for c, _ in judged if c.left_out}
             if refused and named:
-                self._store.refuse_feeding(refused, actor=actor)
+                self._store.refuse_feeding(refused, actor=name_of(actor))
             yield from (
                 replace(candidate, sent_as=sent.get(candidate.message.poison_id))
                 for candidate, _ in judged
             )
 
     def _send(
-        self, fed: Sequence[tuple[Candidate, bytes]], queue: Sender, actor: str, reason: str
+        self, fed: Sequence[tuple[Candidate, bytes]], queue: Sender, actor: Acting, reason: str
     ) -> dict[int, str]:
         """Record the intent, send, confirm; return the message by which each went."""
         if not fed:
             return {}
         feed_id = str(self._ids())
-        by = {"feed_id": feed_id, "actor": actor, "reason": reason}
         messages = [candidate.message for candidate, _ in fed]
-        self._store.begin_feeding(messages, **by)
+        self._store.begin_feeding(messages, feed_id=feed_id, actor=actor, reason=reason)
         sent = queue.send([body for _, body in fed])
         by_message = dict(zip((m.poison_id for m in messages), sent, strict=True))
-        self._store.confirm_feeding(by_message, **by)
+        self._store.confirm_feeding(
+            by_message, feed_id=feed_id, actor=name_of(actor), reason=reason
+        )
         return by_message
 
     def _judged(

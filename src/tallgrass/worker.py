@@ -14,21 +14,20 @@ from datetime import datetime
 from typing import Protocol
 
 from tallgrass.clock import Clock
-from tallgrass.datasets.catalogue import Catalogue, KeyMatch
+from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.error_codes import lookup
-from tallgrass.errors import DataRefused, InvalidInput, TransientError
+from tallgrass.errors import DataRefused, TransientError
 from tallgrass.evidence.reading import Evidence, EvidenceReader, ReadFailure
 from tallgrass.governance.switches import SwitchedOff
 from tallgrass.intake.message import ParsedMessage, PoisonMessage
 from tallgrass.intake.parse import Admission, parse_message
 from tallgrass.ledger.claim import Claim, ClosedClaim, CommitResult, Receipt, WorkerLease
-from tallgrass.ledger.object_uri import bucket_and_key
 from tallgrass.ledger.outcome import Outcome
 from tallgrass.ledger.unit import IngestUnit
 from tallgrass.ledger.vocabulary import StacStatus
-from tallgrass.operators.chain import run_chain
 from tallgrass.operators.context import ChainContext
 from tallgrass.operators.effects import ChainResult, Effects
+from tallgrass.operators.run_unit import run_unit
 from tallgrass.queues.acknowledgement import acknowledge, deferral_s
 from tallgrass.queues.held import HeldMessages
 from tallgrass.queues.protocol import Queue, QueueMessage
@@ -257,7 +256,7 @@ class Worker:
         """Run the operators: pure, one unit at a time, so that a bad one harms no neighbour."""
         context = self._context.at(batch.started_at, self._clock())
         batch.results = [
-            (claim, self._run_chain(claim, reading, context))
+            (claim, run_unit(claim, reading, self._catalogue, context))
             for claim, reading in zip(batch.claims, batch.readings, strict=True)
         ]
 
@@ -313,23 +312,6 @@ class Worker:
             return parsed
         return self._confirm(message.body) or parsed
 
-    def _run_chain(
-        self, claim: Claim, reading: Evidence | ReadFailure, context: ChainContext
-    ) -> ChainResult:
-        match = self._match(claim.unit)
-        if match is None:
-            return _failed(claim, "missing_dataset", f"no dataset takes {claim.unit.object_uri}")
-        return run_chain(claim, match, reading, claim.owned_item, context)
-
-    def _match(self, unit: IngestUnit) -> KeyMatch | None:
-        """Read the unit's key again; a unit that was recorded under another grammar may not fit."""
-        bucket, key = bucket_and_key(unit.object_uri)
-        try:
-            found = self._catalogue.route(unit.provider, bucket, key)
-        except InvalidInput:
-            return None
-        return found if isinstance(found, KeyMatch) else None
-
     def _commit(self, batch: Batch, results: Sequence[tuple[Claim, ChainResult]]) -> None:
         """Commit; a batch of which the database refuses a row is halved until the row is alone."""
         if not results:
@@ -362,17 +344,6 @@ def _run(phases: Phases, between: Callable[[], None]) -> Batch:
             batch: Batch = end.value
             return batch
         between()
-
-
-def _failed(claim: Claim, code: str, message: str) -> ChainResult:
-    return ChainResult(
-        outcome=Outcome(
-            wal_id=claim.wal_id,
-            attempt_no=claim.attempt_no,
-            error_code=code,
-            error_message=message,
-        )
-    )
 
 
 def _refused(claim: Claim, result: ChainResult, refusal: DataRefused) -> tuple[Claim, ChainResult]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.support.backends import Backend
 
 SHARES = (
-    "overwritten", "stale", "truncated", "zero-bytes", "missing", "duplicated", "reordered",
+    "overwritten", "stale", "truncated", "zero-bytes", "missing", "late", "duplicated", "reordered",
     "poison", "deletions", "sidecars", "test-events", "raw-delivery", "two-records",
 )  # fmt: skip
 

@@ -85,3 +85,21 @@ def test_a_missing_configuration_file_is_refused(tmp_path: Path) -> None:
     done = tallgrass("--config", str(tmp_path / "no.toml"), "config", "check")
     assert done.code == 2
     assert "there is no configuration file" in done.err
+
+
+def test_check_opens_each_target(tmp_path: Path) -> None:
+    """A setting that a target cannot use, or a secret that is not set, is named."""
+    file = tmp_path / "tallgrass.toml"
+    table = '[outbox.targets.partner]\nkind = "webhook"\nurl = "https://partner.example/in"\n'
+    file.write_text(table)
+    done = tallgrass("config", "check", cwd=tmp_path)
+    assert done.code == 2
+    assert "outbox.targets.partner: secret_env or secret_file must name one secret" in done.err
+    file.write_text(f'{table}secret_env = "PARTNER_SECRET"\n')
+    done = tallgrass("config", "check", cwd=tmp_path)
+    assert done.code == 2
+    assert "the variable PARTNER_SECRET, which is to hold a secret, is not set" in done.err
+    secret = {"PARTNER_SECRET": "whsec_" + "QUJD" * 10}
+    done = tallgrass("config", "check", cwd=tmp_path, env=secret)
+    assert (done.code, done.err) == (0, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["tallgrass.toml"]

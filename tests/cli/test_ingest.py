@@ -80,12 +80,14 @@ def test_processes_share_the_work_and_end_together(backend: Backend, tmp_path: P
 
 
 def test_objects_says_what_is_believed(backend: Backend, tmp_path: Path) -> None:
-    """`--objects event` reads nothing: what is missing from the folder is not missed."""
+    """`--objects event` reads nothing: what is missing from the folder is not waited for."""
     feed = make_feed(tmp_path, 10, *shares(missing="1"))
-    assert feed.ingest(backend, "--once").json["by_verdict"] == {"failed": 10}
+    assert set(feed.ingest(backend, "--once").json["by_verdict"]) == {"retry"}
     other = make_feed(tmp_path / "other", 10, *shares(missing="1"), "--seed", "2")
     done = other.ingest(backend, "--objects", "event", "--drain")
-    assert done.json["by_verdict"] == {"succeeded": 10}
+    # With them, those of the first ten that were due again by then.
+    assert set(done.json["by_verdict"]) == {"succeeded"}
+    assert done.json["by_verdict"]["succeeded"] >= 10
 
 
 def test_lineage_events_are_rows_only_where_a_target_wants_them(

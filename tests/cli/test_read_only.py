@@ -35,6 +35,8 @@ READING = [
     ("poison", "list"),
     ("poison", "show", "1", "--body"),
     ("poison", "feed", "--all", "--dry-run"),
+    ("verify", "--dataset", "hrrr"),
+    ("replay", "--dry-run", "--dataset", "hrrr"),
 ]
 
 

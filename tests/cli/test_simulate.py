@@ -85,6 +85,7 @@ def test_one_seed_is_one_feed(tmp_path: Path) -> None:
         ("truncated", "truncated"),
         ("zero_bytes", "zero_bytes"),
         ("missing", "missing"),
+        ("late", "late"),
     ],
 )
 def test_shares_of_units(tmp_path: Path, share: str, fate: str) -> None:

@@ -50,13 +50,24 @@ def test_the_list_of_commands_is_complete() -> None:
         "queue status", "poison list", "poison show", "poison feed",
         "datasets list", "datasets show", "datasets check", "datasets new",
         "audit list", "audit seal", "audit verify",
-        "config show", "config check", "aws plan", "inspect message",
-        "stac export", "stac validate", "stac serve", "stac collections",
+        "config show", "config check", "aws plan",
+        "outbox dispatch", "outbox status", "outbox list", "outbox show", "outbox requeue",
+        "outbox ledger",
+        "inspect message", "inspect key", "inspect object",
+        "quarantine list", "quarantine show", "quarantine release",
+        "actors add", "actors rotate", "actors revoke", "actors list",
+        "approvals request", "approvals list", "approvals show", "approvals approve",
+        "approvals reject", "switches list", "switches on", "switches off",
+        "freeze on", "freeze off",
+        "changes open", "changes list", "changes show", "changes close",
+        "incidents open", "incidents list", "incidents show", "incidents close",
+        "stac export", "stac validate", "stac serve", "stac project", "stac collections",
     }  # fmt: skip
     assert {path[0] for path in ALL if path} == {
         "demo", "init", "aws", "doctor", "ingest", "status", "simulate",
         "db", "wal", "queue", "poison", "datasets", "audit", "config", "explain", "inspect",
-        "stac",
+        "outbox", "replay", "quarantine", "stac", "verify",
+        "actors", "approvals", "switches", "freeze", "changes", "incidents",
     }  # fmt: skip
 
 

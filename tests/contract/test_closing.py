@@ -196,7 +196,7 @@ def test_a_governance_rejection_takes_two_edges_at_once(backend: Backend) -> Non
     assert scene.audit(claim.wal_id) == [("w", "quarantine", "governance_hard_fail")]
 
 
-@pytest.mark.parametrize("code", ["handed_back", "not_yet"])
+@pytest.mark.parametrize("code", ["handed_back", "not_ready"])
 @pytest.mark.conformance("C-11", "SM-4.5c")
 def test_a_unit_given_back_is_due_again(backend: Backend, code: str) -> None:
     """in_progress → failed → pending in one transaction; the code stays for whoever looks."""
@@ -210,7 +210,7 @@ def test_a_unit_given_back_is_due_again(backend: Backend, code: str) -> None:
         (3, "in_progress", "failed"),
         (4, "failed", "pending"),
     ]
-    kind = {"handed_back": "hand_back"}.get(code, code)
+    kind = {"handed_back": "hand_back", "not_ready": "not_yet"}[code]
     assert backend.sql("SELECT kind, actor, reason FROM wal_transitions") == [(kind, "w", code)]
     assert [c.wal_id for c in scene.due()] == [claim.wal_id]
 

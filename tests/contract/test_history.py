@@ -27,7 +27,7 @@ LEGAL = {
     ("failed", "quarantined"),
 }
 
-CODES = ("io_error", "not_yet", "handed_back", "size_zero", "governance_hard_fail")
+CODES = ("io_error", "not_ready", "handed_back", "size_zero", "governance_hard_fail")
 
 
 class RandomLife:

@@ -71,7 +71,7 @@ def test_a_message_at_the_limit_holds_the_unit(backend: Backend, status: str) ->
     scene = Scene(backend)
     wal_id = scene.fail()
     claim = scene.claim(0)
-    scene.commit(failure(claim, "io_error" if status == "failed" else "not_yet"))
+    scene.commit(failure(claim, "io_error" if status == "failed" else "not_ready"))
     strict = Scene(backend, TWO)
     before = strict.row(wal_id)
     assert before["status"] == status

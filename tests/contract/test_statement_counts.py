@@ -62,7 +62,7 @@ def costs(scene: Scene, counter: Counter, size: int, first: int) -> dict[str, in
         scene.commit(*[outcome(claim) for claim in claims])
 
     def not_yet(claim: Any) -> Any:
-        return failure(claim, "not_yet")
+        return failure(claim, "not_ready")
 
     batch = units(size, first=first)
     newer = [overwritten(number) for number in range(first, first + size)]

@@ -30,6 +30,9 @@ GOVERNED = [
     DOCS / "replay" / "README.md",
     DOCS / "concepts" / "decisions.md",
     *(WAL_DOCS / name for name in WAL_NAMES),
+    *sorted((DOCS / "idempotency").glob("*.md")),
+    DOCS / "governance" / "policies.md",
+    *sorted((DOCS / "replay" / "replay-engine").glob("*.md")),
 ]
 
 

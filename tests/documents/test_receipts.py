@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tallgrass.governance.policy import Overwrite
 from tallgrass.ledger.object_order import ObjectOrder
 from tallgrass.ledger.receipt import (
     NEW_UNIT,
@@ -92,6 +93,8 @@ def hindered(unit: str, hindrance: str) -> Case:
         return Case(known=known, switched_off=True)
     if hindrance == "no re-ingest":
         return Case(known=known, rules=LedgerRules(reingest=False))
+    if hindrance == "by approval":
+        return Case(known=known, rules=LedgerRules(overwrites={"goes-glm": Overwrite.APPROVE}))
     assert known is not None
     return Case(known={**known, **HINDRANCES[hindrance]})
 
@@ -109,7 +112,12 @@ PLAIN, HINDERED = tables()
 def test_the_tables_cover_every_case() -> None:
     """Seven cases of a unit are listed plainly, each hindrance with the units that it can meet."""
     assert [row[0] for row in PLAIN] == list(UNITS)
-    assert {row[1] for row in HINDERED} == {"switch", "no re-ingest", *HINDRANCES}
+    assert {row[1] for row in HINDERED} == {
+        "switch",
+        "no re-ingest",
+        "by approval",
+        *HINDRANCES,
+    }
     assert len({tuple(row[:2]) for row in HINDERED}) == len(HINDERED)
 
 

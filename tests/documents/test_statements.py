@@ -52,7 +52,7 @@ def test_going_back_to_pending_keeps_the_last_error_as_documented(
     worker = stores.leases.register("w", ingest_run_id="run", lease_s=60)
     claim = stores.ledger.record_and_claim(worker, [unit()])[0].claim
     assert claim
-    expected = {"replay": "io_error", "not_yet": "not_yet", "hand_back": "handed_back"}
+    expected = {"replay": "io_error", "not_yet": "not_ready", "hand_back": "handed_back"}
     if how == "hand_back":
         stores.leases.stop(worker)
     elif how == "recovery":

@@ -145,8 +145,11 @@ def test_a_feed_of_every_fate_ends_as_planned(
         "size_zero",
     }
     with host.start("ingest", "--output", "json") as worker:
-        # What fails is delivered five times, with a rest of a second at least where it is retried.
+        # What fails is delivered five times, with a rest of a second at least where it is retried;
+        # what is not there is waited for in the ledger, up to the limit.
         wait_for(lambda: cloud.counts()[:2] == (0, 0), "an empty queue", worker)
+        waiting = "SELECT count(*) AS n FROM wal_records WHERE status IN ('pending', 'in_progress')"
+        wait_for(lambda: rows(waiting) == [{"n": 0}], "a ledger at rest", worker)
         done = worker.stop()
     assert done.code == 0, done.err
     assert rows("SELECT count(*) AS n FROM stac_items") == [{"n": 40 - len(failing)}]

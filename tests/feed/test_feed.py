@@ -29,6 +29,7 @@ MANY = FeedFaults(
     truncated=0.1,
     zero_bytes=0.05,
     missing=0.05,
+    late=0.05,
     duplicated=0.2,
     reordered=0.3,
     poison=0.1,
@@ -86,12 +87,13 @@ def created(feed: Feed) -> list[dict[str, Any]]:
 def test_shares_are_kept(manifest: FeedManifest) -> None:
     """Each fault has its share, to the unit."""
     assert Counter(unit.fate for unit in manifest.units) == {
-        "plain": 240,
+        "plain": 220,
         "overwritten": 40,
         "stale": 40,
         "truncated": 40,
         "zero_bytes": 20,
         "missing": 20,
+        "late": 20,
     }
     assert sum(manifest.poison.values()) == 40
     assert manifest.ignored == {
@@ -201,10 +203,10 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_write_precedes_its_message(feed: Feed) -> None:
-    """No message announces an object version that was not written before it."""
+    """No message announces an object version that was not written before it, but of late ones."""
     written = set()
-    missing = {unit.object_uri for unit in feed.manifest().units if unit.fate == "missing"}
-    stale = {unit.object_uri for unit in feed.manifest().units if unit.fate == "stale"}
+    apart = {"missing", "late", "stale"}
+    others = {unit.object_uri for unit in feed.manifest().units if unit.fate in apart}
     for step in feed.steps():
         if isinstance(step, FeedObject):
             etag = hashlib.md5(step.content).hexdigest()  # noqa: S324 - what S3 uses
@@ -213,11 +215,27 @@ def test_a_write_precedes_its_message(feed: Feed) -> None:
         assert isinstance(step, FeedMessage)
         for record in records(step.body) or ():
             told = record["s3"]["object"]
-            if "eTag" not in told or "key" not in told or uri(record) in missing | stale:
+            if "eTag" not in told or "key" not in told or uri(record) in others:
                 continue
             if uri(record).endswith((".idx", "_MDM")) or "unheard" in uri(record):
                 continue
             assert (uri(record), told["eTag"]) in written
+
+
+def test_a_late_object_comes_after_its_message() -> None:
+    """It is announced as if it were there, and written minutes later; it must succeed."""
+    feed = Feed(3, 30, FeedFaults(**{**vars_of(FeedFaults.none()), "late": 1.0}))
+    assert {unit.expected for unit in feed.manifest().units} == {"succeeded"}
+    told: set[str] = set()
+    written: dict[str, str] = {}
+    for step in feed.steps():
+        if isinstance(step, FeedMessage):
+            told |= {uri(record) for record in records(step.body) or ()}
+            continue
+        place = f"s3://{step.bucket}/{step.key}"
+        assert place in told
+        written[place] = hashlib.md5(step.content).hexdigest()  # noqa: S324 - what S3 uses
+    assert written == {unit.object_uri: unit.etag for unit in feed.manifest().units}
 
 
 def test_a_stale_message_comes_after_the_newer_one() -> None:

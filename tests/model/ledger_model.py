@@ -11,7 +11,7 @@ CODES = {
     "io_error": True,
     "size_zero": False,
     "governance_hard_fail": False,
-    "not_yet": True,
+    "not_ready": True,
     "handed_back": True,
 }
 #: Set by the ledger itself.
@@ -303,7 +303,7 @@ class Model:
         unit.retry_after = later
         if hold:
             self._hold(unit)
-        elif code in ("not_yet", "handed_back"):
+        elif code in ("not_ready", "handed_back"):
             self._reset(unit, later)
         else:
             unit.due = later if RETRIED[code] and not attempt.has_message else None

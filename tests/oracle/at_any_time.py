@@ -30,6 +30,8 @@ UNION ALL SELECT 'a success without an item', r.wal_id FROM wal_records AS r
   WHERE r.status = 'succeeded' AND i.wal_id IS NULL
 UNION ALL SELECT 'pending and never due', wal_id FROM wal_records
   WHERE status = 'pending' AND due_at IS NULL
+UNION ALL SELECT 'not ready, and neither pending nor worked on', wal_id FROM wal_records
+  WHERE last_error_code = 'not_ready' AND status IN ('failed', 'quarantined')
 UNION ALL SELECT 'open attempts: not one, or of a unit that is not worked on', r.wal_id
   FROM wal_records AS r WHERE (SELECT count(*) FROM wal_attempts AS a
     WHERE a.wal_id = r.wal_id AND a.status = 'pending')

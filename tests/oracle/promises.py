@@ -9,6 +9,8 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from tests.oracle.deliveries import DELIVERY_PROMISES
+from tests.oracle.replays import REPLAY_PROMISES
 from tests.oracle.tables import sha256
 
 if TYPE_CHECKING:
@@ -203,6 +205,20 @@ def pending_is_scheduled(tables: Tables) -> Iterator[str]:
             yield f"{record['wal_id']} is pending and never due"
 
 
+def what_waits_is_pending(tables: Tables) -> Iterator[str]:
+    """An attempt that met no object, or not a whole one, put its unit back at once."""
+    edges = {(event["wal_id"], event["version"]): event for event in tables.history}
+    for attempt in tables.attempts:
+        if attempt["error_code"] != "not_ready" or attempt["claimed_from"] == "succeeded":
+            continue
+        after = edges.get((attempt["wal_id"], (attempt["closed_version"] or 0) + 1))
+        told = None if after is None else (after["from_status"], after["to_status"])
+        if told != ("failed", "pending"):
+            yield f"{_name(attempt)} was not ready, and its unit was not put back"
+        elif after is not None and after["occurred_at"] != attempt["closed_at"]:
+            yield f"{_name(attempt)} was not ready, and its unit was put back later"
+
+
 ALWAYS = (
     one_record_per_unit,
     one_open_attempt,
@@ -215,6 +231,9 @@ ALWAYS = (
     effects_have_a_cause,
     commits_are_whole,
     pending_is_scheduled,
+    what_waits_is_pending,
+    *DELIVERY_PROMISES,
+    *REPLAY_PROMISES,
 )
 
 

@@ -24,10 +24,16 @@ _TABLES = {
     "items": "SELECT * FROM stac_items ORDER BY collection_id, item_id",
     "provenance": "SELECT * FROM provenance ORDER BY wal_id, activity_id",
     "outbox": "SELECT * FROM outbox ORDER BY subject, outbox_id",
+    "deliveries": "SELECT * FROM outbox_delivery ORDER BY outbox_id",
+    "delivery_attempts": "SELECT * FROM outbox_attempts ORDER BY outbox_id, attempt",
     "poison": "SELECT * FROM poison_messages ORDER BY poison_id",
     "workers": "SELECT * FROM workers ORDER BY incarnation",
     "audit": "SELECT * FROM audit_log ORDER BY entry_id",
     "seals": "SELECT * FROM audit_seals ORDER BY position",
+    "runs": "SELECT * FROM replay_runs ORDER BY replay_run_id",
+    "run_records": "SELECT * FROM replay_run_records ORDER BY replay_run_id, wal_id",
+    "approvals": "SELECT * FROM approvals ORDER BY approval_id",
+    "decisions": "SELECT * FROM approval_decisions ORDER BY approval_id, actor",
 }
 
 
@@ -42,10 +48,16 @@ class Tables:
     items: list[Row]
     provenance: list[Row]
     outbox: list[Row]
+    deliveries: list[Row]
+    delivery_attempts: list[Row]
     poison: list[Row]
     workers: list[Row]
     audit: list[Row]
     seals: list[Row]
+    runs: list[Row] = field(default_factory=list)
+    run_records: list[Row] = field(default_factory=list)
+    approvals: list[Row] = field(default_factory=list)
+    decisions: list[Row] = field(default_factory=list)
     attempts_of: dict[str, list[Row]] = field(default_factory=dict)
     record_of: dict[str, Row] = field(default_factory=dict)
 

@@ -6,16 +6,25 @@ import contextlib
 import json
 import shutil
 import sqlite3
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
-from tallgrass.bootstrap import migrate_database, open_queue, open_stores, open_worker
+from tallgrass.bootstrap import (
+    count_for_proof,
+    migrate_database,
+    open_queue,
+    open_stores,
+    open_worker,
+)
 from tallgrass.config import load_config
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.simulate.feed import Feed
+from tests.oracle.deliveries import Send, broken_delivery_promises
+from tests.oracle.tables import read_tables
 from tests.oracle.verdict import main, summary, verdict
 from tests.support.backends import ManualClock
 
@@ -63,7 +72,7 @@ def finished(
 
 
 def run_to_the_end(folder: Path, database: str) -> None:
-    """Work on the feed until its queue is empty, and leave a sealed audit log."""
+    """Work on the feed until queue and ledger have nothing left, and leave a sealed audit log."""
     clock = ManualClock()
     config = load_config(
         environment={},
@@ -84,7 +93,8 @@ def run_to_the_end(folder: Path, database: str) -> None:
     stores = open_stores(config, clock=clock)
     lease = stores.leases.register("worker", ingest_run_id="run", lease_s=60)
     worker = open_worker(config, stores, lease, queue=queue, clock=clock)
-    while queue.status().visible or queue.status().in_flight:
+    unfinished = count_for_proof(stores.database)
+    while queue.status().visible or queue.status().in_flight or unfinished("count_unfinished"):
         worker.run_messages()
         worker.run_due()
         clock.advance(30)
@@ -166,6 +176,7 @@ def test_a_good_run_is_found_good(finished: Run, tmp_path: Path) -> None:
 
 SUCCEEDED = "(SELECT wal_id FROM wal_records WHERE status = 'succeeded' ORDER BY wal_id LIMIT 1)"
 FAILED = "(SELECT wal_id FROM wal_records WHERE status = 'failed' ORDER BY wal_id LIMIT 1)"
+EVENT = "(SELECT outbox_id FROM outbox ORDER BY outbox_id LIMIT 1)"
 #: The outbox names units by text, also where their ids are UUIDs.
 SUCCEEDED_TEXT, FAILED_TEXT = f"CAST({SUCCEEDED} AS TEXT)", f"CAST({FAILED} AS TEXT)"
 #: What each database writes in its own way.
@@ -219,6 +230,26 @@ HARMS = {
         f"UPDATE wal_records SET status = 'pending' WHERE wal_id = {FAILED}",
         "pending_is_scheduled",
     ),
+    "not put back": (
+        f"UPDATE wal_attempts SET error_code = 'not_ready' WHERE wal_id = {FAILED}",
+        "what_waits_is_pending",
+    ),
+    "delivery lost": (
+        f"DELETE FROM outbox_delivery WHERE outbox_id = {EVENT}",
+        "events_have_one_delivery",
+    ),
+    "delivery to another target": (
+        f"UPDATE outbox_delivery SET target = 'x' WHERE outbox_id = {EVENT}",
+        "events_have_one_delivery",
+    ),
+    "attempt of a delivery untold": (
+        f"UPDATE outbox_delivery SET attempt = 1 WHERE outbox_id = {EVENT}",
+        "attempts_are_told",
+    ),
+    "dispatched without a send": (
+        f"UPDATE outbox_delivery SET status = 'dispatched' WHERE outbox_id = {EVENT}",
+        "success_is_final",
+    ),
     "attempt left open": (
         f"UPDATE wal_attempts SET status = 'pending', {STILL_OPEN} WHERE wal_id = {FAILED}",
         "one_open_attempt",
@@ -251,6 +282,37 @@ def test_each_broken_promise_is_found(copy: Run, name: str) -> None:
     harm(copy, statement.replace("EDITED", EDITED[dialect]).replace("LATER", LATER[dialect]))
     found = judge(copy)
     assert any(expected in text for text in found), found
+
+
+def test_what_targets_got_is_judged(finished: Run) -> None:
+    """A send without a row, changed on the way, doubled or after the end: each is found."""
+    with contextlib.closing(finished.connect()) as database:
+        tables = read_tables(database)
+    event = tables.outbox[0]
+    name, key, payload = event["outbox_id"], event["idempotency_key"], event["payload"]
+    good = Send(outbox_id=name, attempt=1, key=key, payload=payload)
+    assert broken_delivery_promises(tables, [good]) == []
+
+    def found(*sends: Send, outcomes: tuple[str, ...] = (), at_the_end: bool = False) -> str:
+        told = [
+            {"outbox_id": name, "attempt": number, "outcome": outcome}
+            for number, outcome in enumerate(outcomes, start=1)
+        ]
+        changed = replace(tables, delivery_attempts=told, attempts_of={}, record_of={})
+        return " ".join(broken_delivery_promises(changed, sends, at_the_end=at_the_end))
+
+    assert "is no event" in found(replace(good, outbox_id="x"))
+    assert "sent as something else" in found(replace(good, payload=b"{}"))
+    assert "sent as something else" in found(replace(good, key="other"))
+    assert "sent 2 times in attempt 1" in found(good, good)
+    assert "was never sent" in found(outcomes=("dispatched",))
+    assert "was never sent" in found(outcomes=("failed",))
+    assert "as if not" in found(good, outcomes=("released",))
+    again = replace(good, attempt=2)
+    assert "again after it was dispatched" in found(good, again, outcomes=("dispatched",))
+    assert found(good, again, outcomes=("lost", "dispatched")) == ""
+    assert found(again, outcomes=("released", "dispatched")) == ""
+    assert f"event {name} is pending at the end" in found(good, at_the_end=True)
 
 
 def test_lost_and_left_messages_are_found(copy: Run) -> None:

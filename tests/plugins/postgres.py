@@ -26,6 +26,7 @@ from tests.plugins.postgres_server import (
     PostgresServer,
     is_alive,
     new_folder,
+    postgis_binaries,
     remove_server,
 )
 
@@ -36,6 +37,9 @@ URL_VARIABLE = "TALLGRASS_TEST_POSTGRES_URL"
 WORKER_INPUT = "tallgrass_postgres_folder"
 FOLDER_PREFIX = "tallgrass-pg-"
 OWNER_NAME = "owner"
+#: Below the run's folder. Short: a socket's path may have 107 bytes.
+SERVER_NAME = "s"
+POSTGIS_NAME = "g"
 FOLDER = pytest.StashKey[Path]()
 
 
@@ -115,7 +119,7 @@ def postgres_server_url(request: pytest.FixtureRequest) -> str:
         return given
     folder = request.config.stash[FOLDER]
     with locked(folder):
-        server_folder = folder / "s"
+        server_folder = folder / SERVER_NAME
         server_folder.mkdir(exist_ok=True)
         server = PostgresServer(server_folder, fast=True)
         if not server.running:
@@ -135,6 +139,22 @@ def postgres_url(postgres_databases: Databases) -> Iterator[str]:
     url = postgres_databases.create()
     yield url
     postgres_databases.drop(url)
+
+
+@pytest.fixture(scope="session")
+def postgis_databases(request: pytest.FixtureRequest) -> Databases:
+    """Creates databases on a server that has PostGIS, where the machine has it."""
+    binaries = postgis_binaries()
+    if binaries is None:
+        pytest.skip("PostGIS is not installed: apt-get install postgresql-postgis")
+    folder = request.config.stash[FOLDER]
+    with locked(folder):
+        server_folder = folder / POSTGIS_NAME
+        server_folder.mkdir(exist_ok=True)
+        server = PostgresServer(server_folder, fast=True, binaries=binaries)
+        if not server.running:
+            server.start()
+    return Databases(server.url, folder)
 
 
 @pytest.fixture
@@ -177,7 +197,8 @@ def remove_leftovers() -> None:
 
 
 def _end_run(folder: Path) -> None:
-    remove_server(folder / "s")
+    for name in (SERVER_NAME, POSTGIS_NAME):
+        remove_server(folder / name)
     shutil.rmtree(folder, ignore_errors=True)
 
 

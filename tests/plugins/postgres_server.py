@@ -2,7 +2,8 @@
 
 Only the binaries are used: the wheel's own start-up would add a user to the machine and open
 folders for others when it runs as root. Here the server then runs as `nobody`, on files of its
-own, and listens on a Unix socket only.
+own, and listens on a Unix socket only. The wheel has no PostGIS: whoever needs it gives the
+binaries of Debian.
 """
 
 from __future__ import annotations
@@ -60,6 +61,18 @@ def wheel_binaries() -> Path:
     return Path(POSTGRES_VERSIONS[max(POSTGRES_VERSIONS)])
 
 
+def postgis_binaries() -> Path | None:
+    """Return the folder of Debian's newest binaries that have PostGIS; None if there are none."""
+    found = [
+        control.parent.parent.name
+        for control in Path("/usr/share/postgresql").glob("*/extension/postgis.control")
+    ]
+    if not found:
+        return None
+    binaries = Path("/usr/lib/postgresql") / max(found, key=float) / "bin"
+    return binaries if (binaries / "initdb").exists() else None
+
+
 def new_folder(prefix: str) -> Path:
     """Create a short-named folder that the server's user can enter."""
     folder = Path(tempfile.mkdtemp(prefix=prefix))
@@ -97,10 +110,10 @@ def _copy_binaries(binaries: Path, target: Path) -> Path:
 class Binaries:
     """Runs `initdb` and `pg_ctl`, as a user that PostgreSQL accepts."""
 
-    def __init__(self, folder: Path) -> None:
-        """Use the wheel's binaries in place, or a copy below `folder` if they are out of reach."""
+    def __init__(self, folder: Path, given: Path | None = None) -> None:
+        """Use them in place, the wheel's if none are given, or a copy if they are out of reach."""
         self._user = _process_user()
-        self._bin = wheel_binaries()
+        self._bin = given or wheel_binaries()
         if self._user and not _may_enter(self._bin):
             self._bin = _copy_binaries(self._bin, folder / "wheel")
 
@@ -135,11 +148,11 @@ class Binaries:
 class PostgresServer:
     """One server with its data in one folder; it can be stopped, killed and started again."""
 
-    def __init__(self, folder: Path, *, fast: bool = False) -> None:
+    def __init__(self, folder: Path, *, fast: bool = False, binaries: Path | None = None) -> None:
         """Prepare the data below `folder`; `fast` gives up what only a power cut would test."""
         self.folder = folder
         self._data = folder / "data"
-        self._binaries = Binaries(folder)
+        self._binaries = Binaries(folder, binaries)
         if not self._data.exists():
             self._create(SETTINGS | (FAST_SETTINGS if fast else {}))
 

@@ -113,6 +113,7 @@ def test_the_run_part_is_tagged_and_holds_the_declared_fields() -> None:
         "snsMessageId": "sns-1",
         "sqsMessageId": "sqs-1",
         "startedAtTime": "2026-01-02T03:05:00.000000Z",
+        "wasInformedBy": None,
         "wasRevisionOf": None,
         "workerId": "worker-a",
     }

@@ -93,7 +93,7 @@ TABLE: dict[str, tuple[Fate, float | None]] = {
     "re-run succeeded": (claimed(Verdict.SUCCEEDED, claimed_from=Status.SUCCEEDED), DELETE),
     "quarantined": (claimed(Verdict.QUARANTINED, "governance_hard_fail", 9.0), DELETE),
     "at its limit": (claimed(Verdict.QUARANTINED, "io_error", 9.0), DELETE),
-    "not yet": (claimed(Verdict.RETRY, "not_yet", 9.0), DELETE),
+    "not yet": (claimed(Verdict.RETRY, "not_ready", 9.0), DELETE),
     "handed back": (claimed(Verdict.RETRY, "handed_back"), DELETE),
     "failed, retried": (claimed(Verdict.FAILED, "io_error", 7.25), 7.25),
     "failed, not retried": (claimed(Verdict.FAILED, "size_zero", 7.25), 0.0),

@@ -120,9 +120,9 @@ class Objects:
         """Return the object, or what is wrong today."""
         if waiting := self.faults.get(object_uri):
             code = waiting.pop()
-            return ReadFailure(code=code, message=f"{object_uri}: simulated")
+            return _failed(code, f"{object_uri}: simulated")
         if object_uri not in self._contents:
-            return ReadFailure(code="missing_object", message=f"{object_uri} is not there")
+            return _failed("missing_object", f"{object_uri} is not there")
         content, etag = self._contents[object_uri]
         return ObjectBytes(
             head=content[:HEAD_BYTES],
@@ -130,6 +130,11 @@ class Objects:
             size=len(content),
             etag=etag,
         )
+
+
+def _failed(code: str, message: str) -> ReadFailure:
+    """Fail as stores do: what is not there may come."""
+    return ReadFailure(code=code, message=message, may_come=code == "missing_object")
 
 
 class WatchedQueue:

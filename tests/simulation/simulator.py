@@ -14,7 +14,11 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
+from tallgrass.governance.switches import SwitchScope
+from tests.oracle.replays import runs_are_settled
+from tests.oracle.tables import read_tables
 from tests.oracle.verdict import Disturbances, verdict
+from tests.simulation.dispatching import SINK_FAULTS
 from tests.simulation.disturbed import READ_FAULTS, STORE_FAULTS
 from tests.simulation.world import Template, World
 
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tests.simulation.actors import Process
+    from tests.simulation.dispatching import DispatchProcess
 
 #: Faults stop; then everything ends within so many events, and so much virtual time.
 CALM_EVENTS_MAX = 4000
@@ -68,6 +73,7 @@ class Simulation:
                     world.manifest,
                     Disturbances(codes=SUFFERED, max_attempts=world.max_attempts, redriven=True),
                 )
+                world.check_deliveries()
         finally:
             self.history.violations = world.violations
             world.close()
@@ -75,12 +81,16 @@ class Simulation:
 
     def _play(self) -> None:
         world = self._world
-        for process in world.processes:
+        for process in world.everybody:
             self._event(process.name, process.start)
         if self._disturbed() and self._calm():
             redriven = world.redrive()
             self._event("operator", lambda: f"sends {redriven} dead letters again")
-            self._calm()
+            requeued = world.requeue()
+            self._event("operator", lambda: f"asks for {requeued} events again")
+            if self._calm():
+                self._event("replayer", world.replayer.finish)
+                world.violations += runs_are_settled(read_tables(world.ledger))
 
     # --- while things go wrong -----------------------------------------------------------------
 
@@ -100,6 +110,7 @@ class Simulation:
         """Choose which kinds of events this world knows, and how frequent they are."""
         always: dict[Callable[[], None], float] = {
             self._work: 30.0,
+            self._dispatch: 15.0,
             self._produce: 8.0,
             self._tick: 4.0,
         }
@@ -117,6 +128,15 @@ class Simulation:
             self._send_again: 1.0,
             self._sweep: 1.0,
             self._skew: 0.5,
+            self._sink_fault: 8.0,
+            self._kill_a_dispatcher: 1.0,
+            self._hang_a_dispatcher: 1.5,
+            self._stop_a_dispatcher: 0.5,
+            self._switch_dispatch: 1.0,
+            self._replay: 1.5,
+            self._run_again: 0.5,
+            self._resume: 1.5,
+            self._switch_replay: 1.0,
         }
         chosen = {
             action: weight * self._random.choice((0.3, 1.0, 3.0))
@@ -131,6 +151,53 @@ class Simulation:
             self._event(process.name, process.start)
         elif not process.hung:
             self._event(process.name, process.step)
+
+    def _dispatch(self) -> None:
+        dispatcher = self._any_dispatcher()
+        if not dispatcher.alive:
+            self._event(dispatcher.name, dispatcher.start)
+        elif not dispatcher.hung:
+            self._event(dispatcher.name, dispatcher.step)
+
+    def _sink_fault(self) -> None:
+        fault, times = self._random.choice(SINK_FAULTS), self._random.choice((1, 1, 2, 6))
+        self._world.target.faults += [fault] * times
+        self._event("fate", lambda: f"lets {times} sends fail: {fault}")
+
+    def _kill_a_dispatcher(self) -> None:
+        dispatcher = self._any_dispatcher()
+        self._event(dispatcher.name, dispatcher.crash)
+
+    def _hang_a_dispatcher(self) -> None:
+        dispatcher = self._any_dispatcher()
+        dispatcher.hung = not dispatcher.hung
+        self._event(dispatcher.name, lambda: "hangs" if dispatcher.hung else "goes on")
+
+    def _stop_a_dispatcher(self) -> None:
+        dispatcher = self._any_dispatcher()
+        dispatcher.asked_to_stop = True
+        self._event(dispatcher.name, lambda: "is asked to stop")
+
+    def _switch_dispatch(self) -> None:
+        dataset = self._random.choice(("goes-glm", "nexrad-l2", "hrrr", "*"))
+        on = self._random.random() < 0.5
+        scope = SwitchScope.DISPATCH
+        self._event("operator", lambda: self._world.switch(dataset, on=on, scope=scope))
+
+    def _replay(self) -> None:
+        self._event("replayer", self._world.replayer.replay)
+
+    def _run_again(self) -> None:
+        self._event("replayer", self._world.replayer.run_again)
+
+    def _resume(self) -> None:
+        self._event("replayer", self._world.replayer.resume)
+
+    def _switch_replay(self) -> None:
+        dataset = self._random.choice(("goes-glm", "nexrad-l2", "hrrr", "*"))
+        on = self._random.random() < 0.5
+        scope = SwitchScope.REPLAY
+        self._event("operator", lambda: self._world.switch(dataset, on=on, scope=scope))
 
     def _produce(self) -> None:
         count, delay = self._random.choice((1, 1, 2, 3, 10)), self._random.choice((0.0, 0.0, 0.5))
@@ -167,7 +234,8 @@ class Simulation:
 
     def _store_fault(self) -> None:
         faults = self._random.choice(
-            [p.store_faults for p in self._world.processes] + [self._world.sweep_faults]
+            [p.store_faults for p in self._world.everybody]
+            + [self._world.sweep_faults, self._world.replayer.store_faults]
         )
         fault = (self._random.randint(0, 4), self._random.choice(STORE_FAULTS))
         faults.armed.append(fault)
@@ -220,11 +288,11 @@ class Simulation:
         self._stop_faults()
         began, events = world.clock(), self.history.events
         while not world.is_quiet():
-            for process in world.processes:
+            for process in world.everybody:
                 if not process.alive:
                     self._event(process.name, process.start)
                 self._event(process.name, process.step)
-            if all(process.wake_at is not None for process in world.processes):
+            if all(process.wake_at is not None for process in world.everybody):
                 self._event("time", lambda: world.pass_time(1.0))
             if world.violations:
                 return False
@@ -237,15 +305,23 @@ class Simulation:
     def _stop_faults(self) -> None:
         world = self._world
         world.sweep_faults.armed.clear()
+        world.replayer.store_faults.armed.clear()
         world.objects.faults.clear()
         for process in world.processes:
             process.store_faults.armed.clear()
             process.queue_faults.armed.clear()
             process.queue.lose_acknowledgements = process.ledger.refuse = 0
             process.hung = False
+        world.target.faults.clear()
+        for dispatcher in world.dispatchers:
+            dispatcher.store_faults.armed.clear()
+            dispatcher.hung = False
         for dataset in ("goes-glm", "nexrad-l2", "hrrr", "*"):
             world.switch(dataset, on=False)
+            world.switch(dataset, on=False, scope=SwitchScope.DISPATCH)
+            world.switch(dataset, on=False, scope=SwitchScope.REPLAY)
         self._event("fate", lambda: "rests: no more faults")
+        self._event("replayer", world.replayer.finish)
         self._event("producer", lambda: world.produce(len(world.coming)))
         self._event("producer", world.send_delayed)
 
@@ -253,6 +329,9 @@ class Simulation:
 
     def _any_process(self) -> Process:
         return self._random.choice(self._world.processes)
+
+    def _any_dispatcher(self) -> DispatchProcess:
+        return self._random.choice(self._world.dispatchers)
 
     def _event(self, who: str, action: Callable[[], str]) -> None:
         """Let something happen, then judge the world."""

@@ -18,10 +18,13 @@ from tallgrass.governance.switches import SwitchScope
 from tallgrass.simulate.feed import Feed, FeedMessage, FeedObject
 from tallgrass.simulate.feed_plan import FeedFaults
 from tests.oracle.at_any_time import held_too_long, quick_violations
+from tests.oracle.deliveries import broken_delivery_promises, quick_delivery_violations
 from tests.oracle.promises import broken_promises
 from tests.oracle.tables import announced_objects, read_tables
 from tests.simulation.actors import Process, no_sleep, seeded_ids
+from tests.simulation.dispatching import DispatchProcess, SimulatedTarget
 from tests.simulation.disturbed import Crashed, Objects, StoreFaults, disturb
+from tests.simulation.replaying import Replayer, set_up_people
 from tests.support.backends import ManualClock
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ SHARES = {
     "truncated": 0.1,
     "zero_bytes": 0.05,
     "missing": 0.1,
+    "late": 0.15,
     "duplicated": 0.2,
     "reordered": 0.2,
     "poison": 0.2,
@@ -102,7 +106,7 @@ class World:
         self.clock = ManualClock()
         self.violations: list[str] = []
         self._folder = tempfile.TemporaryDirectory(dir=template.folder)
-        folder = Path(self._folder.name)
+        self.folder = folder = Path(self._folder.name)
         template.copy(folder)
         self.queue_file = folder / "queue.db"
         self.config = self._settings(folder)
@@ -127,11 +131,22 @@ class World:
             draw=self.random.random,
             sleep=no_sleep,
         )
+        self.ann, self.otto = set_up_people(self._operator)
         self.sweep_faults = StoreFaults()
         disturb(self._operator.database, self.sweep_faults)
         self._swept_at = self.clock()
         count = self.random.randint(1, 3)
         self.processes = [Process(self, f"worker-{number + 1}") for number in range(count)]
+        # Chance of their own: a world's workers do not depend on who dispatches.
+        chance = Random(seed ^ 0xD15)
+        self.target = SimulatedTarget(self)
+        self.dispatch_batch = chance.choice((1, 3, 10))
+        self.ordered = chance.random() < 0.3
+        self.dispatchers = [
+            DispatchProcess(self, f"dispatcher-{number + 1}", Random(chance.getrandbits(64)))
+            for number in range(chance.randint(1, 2))
+        ]
+        self.replayer = Replayer(self, Random(seed ^ 0x4E9))
         self._seen = 0
         self._changes = 0
 
@@ -159,6 +174,8 @@ class World:
                 "ledger.retry_cap_s": 20.0,
                 "worker.batch": self.random.choice((1, 3, 10, 50)),
                 "worker.lease_s": 20.0,
+                "replay.batch": self.random.choice((1, 3, 20)),
+                "replay.allow_global_scope": True,
             },
         )
 
@@ -208,6 +225,10 @@ class World:
                 idle = self.clock() - (process.stepped_at or self.clock())
                 if process.alive and not process.hung and idle >= timedelta(seconds=SLICE_S):
                     process.step()
+            for dispatcher in self.dispatchers:
+                rested = dispatcher.wake_at is not None and dispatcher.wake_at <= self.clock()
+                if dispatcher.alive and not dispatcher.hung and rested:
+                    dispatcher.step()
             if self.clock() - self._swept_at >= timedelta(seconds=self.lease_s / 2):
                 self.sweep()
         return f"{seconds:.0f} s pass"
@@ -221,15 +242,15 @@ class World:
         self._swept_at = self.clock()
         return f"frees {len(freed.units)} units"
 
-    def switch(self, dataset: str, *, on: bool) -> str:
+    def switch(self, dataset: str, *, on: bool, scope: SwitchScope = SwitchScope.INGEST) -> str:
         """Throw a kill switch."""
         try:
             self._operator.switches.set(
-                SwitchScope.INGEST, dataset, is_on=on, actor="operator", reason="simulated"
+                scope, dataset, is_on=on, actor=self.otto, reason="simulated"
             )
         except (TransientError, Crashed):
             return "fails"
-        return f"switches {dataset} {'off' if on else 'on again'}"
+        return f"switches {scope.value} of {dataset} {'off' if on else 'on again'}"
 
     def quarantine(self, wal_id: str) -> None:
         """Hold a unit by an operator's hand."""
@@ -246,9 +267,21 @@ class World:
         self._producer.send(bodies)
         return len(bodies)
 
+    def requeue(self) -> int:
+        """Ask for every exhausted event again."""
+        pages = self._operator.outbox.requeue_all(
+            target=None, error_code=None, actor=self.otto, reason="simulated"
+        )
+        return sum(len(page) for page in pages)
+
     def seal(self) -> None:
         """Chain the audit log."""
         self._operator.audit.seal()
+
+    @property
+    def everybody(self) -> list[Process | DispatchProcess]:
+        """All processes, workers first."""
+        return [*self.processes, *self.dispatchers]
 
     # --- what must hold ------------------------------------------------------------------------
 
@@ -262,8 +295,16 @@ class World:
         self._seen = seen
         self._changes += 1
         self.violations += quick_violations(self.ledger)
+        self.violations += quick_delivery_violations(self.ledger)
         if self._changes % FULL_CHECK_EVERY == 0:
-            self.violations += broken_promises(read_tables(self.ledger))
+            tables = read_tables(self.ledger)
+            self.violations += broken_promises(tables)
+            self.violations += broken_delivery_promises(tables, self.target.sends)
+
+    def check_deliveries(self) -> None:
+        """Judge at the end what the target got."""
+        tables = read_tables(self.ledger)
+        self.violations += broken_delivery_promises(tables, self.target.sends, at_the_end=True)
 
     def due_objects(self) -> list[str]:
         """Return the objects that the ledger itself will run."""
@@ -284,6 +325,20 @@ class World:
                 "SELECT (SELECT count(*) FROM wal_records WHERE due_at IS NOT NULL"
                 " OR status IN ('pending', 'in_progress'))"
                 " + (SELECT count(*) FROM wal_attempts WHERE status = 'pending')"
+                " + (SELECT count(*) FROM outbox_delivery WHERE due_at IS NOT NULL AND NOT ?)",
+                (self.is_held_back(),),
+            ).fetchone()[0]
+        )
+
+    def is_held_back(self) -> bool:
+        """Tell whether all that is due stands behind an exhausted event, on a target with order."""
+        return (
+            self.ordered
+            and not self.ledger.execute(
+                "SELECT count(*) FROM outbox_delivery AS d WHERE d.due_at IS NOT NULL"
+                " AND NOT EXISTS (SELECT 1 FROM outbox_delivery AS x"
+                " WHERE x.dataset_id = d.dataset_id"
+                " AND x.written < d.written AND x.status = 'failed' AND x.due_at IS NULL)"
             ).fetchone()[0]
         )
 
@@ -291,6 +346,9 @@ class World:
         """Leave nothing behind."""
         for process in self.processes:
             process.close()
+        for dispatcher in self.dispatchers:
+            dispatcher.close()
+        self.replayer.close()
         self._producer.close()
         self._operator.close()
         self.ledger.close()

@@ -23,6 +23,7 @@ from tallgrass.ledger.unit import EventMetadata
 from tallgrass.storage.migrations import migrate
 from tests.support.backends import NO_BACKOFF, Backend
 from tests.support.builders import EVENT_TIME, failure, success, unit, units
+from tests.support.outbox_roles import OUTBOX_ROLES
 from tests.support.processes import MEETING_S_MAX
 
 if TYPE_CHECKING:
@@ -339,7 +340,7 @@ _ROLES: dict[str, Callable[..., None]] = {
         step_by_step,
         swarm,
     )
-}
+} | {role.__name__: role for role in OUTBOX_ROLES}
 
 if __name__ == "__main__":
     _ROLES[sys.argv[1]](**json.loads(sys.argv[2]))

@@ -158,7 +158,8 @@ class FaultyRun:
         """A new unit and one that has failed are parked, then run by the ledger."""
         pipeline = self.pipeline
         failed = thing(41)
-        pipeline.announce(failed)
+        pipeline.put(failed)
+        pipeline.announce(failed, etag="0" * 32)
         pipeline.worker.run_messages()
         pipeline.switch(is_on=True)
         pipeline.clock.advance(VISIBILITY_S + 1)

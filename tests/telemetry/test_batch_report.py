@@ -30,8 +30,16 @@ if TYPE_CHECKING:
 
     from tests.plugins.postgres import Databases
 
-#: Events of parts that have a test of their own.
-ELSEWHERE = {"worker_died"}
+#: Names of parts that have tests of their own: processes, the outbox, replay runs.
+ELSEWHERE = {
+    "worker_died",
+    "event_undelivered",
+    "event_exhausted",
+    "deliveries_lost",
+    "dispatch_started",
+    "dispatch_stopped",
+    *(name for name in METRICS if name.startswith((P + "outbox_", P + "replay"))),
+}
 PHASES = (
     "sqs_receive", "message_parse", "record_and_claim", "object_fetch", "operate", "commit",
     "acknowledge",

@@ -26,7 +26,10 @@ SPECIFIED = {
     "nodd_sns.ingest_latency_seconds": ("histogram", "dataset env"),
 }
 #: Labels whose values are few. Whoever adds one here has thought of how many there can be.
-FEW = {"queue", "dataset", "status", "action", "reason", "error_type", "issue", "outcome", "source"}
+FEW = {
+    "queue", "dataset", "status", "action", "reason", "error_type", "issue", "outcome", "source",
+    "target", "event_name", "dispatch_status",
+}  # fmt: skip
 UNITS = {"_seconds": "s", "_bytes_total": "By"}
 
 

@@ -267,6 +267,11 @@ CASES: list[tuple[str, Facts, str, str, str]] = [
      "ok", "the audit log is empty", ""),
     ("audit-anchors", facts(ledger=replace(LEDGER, anchors=trouble("anchor_invalid"))),
      "problem", "said so", "tallgrass audit seal"),
+    ("projection", facts(), "ok", "not copied", ""),
+    ("projection", facts(ledger=replace(LEDGER, unprojected=(1200, 60.0))), "ok", "1,200", ""),
+    ("projection", facts(ledger=replace(LEDGER, unprojected=(1200, 3601.0))),
+     "warning", "1,200 changes wait, the oldest for 3,601 s", "stac project --follow"),
+    ("projection", facts(ledger=trouble("database_locked")), "skipped", "said so", ""),
 ]  # fmt: skip
 
 

@@ -151,7 +151,7 @@ def test_at_the_limit_every_failure_is_quarantined(code: str, maximum: int) -> N
     open_verdict = {
         "governance_hard_fail": Verdict.QUARANTINED,
         "handed_back": Verdict.RETRY,
-        "not_yet": Verdict.RETRY,
+        "not_ready": Verdict.RETRY,
     }.get(code, Verdict.FAILED)
     assert judge(failure(code), "d", maximum - 1, given_rules) is open_verdict
     assert judge(failure(code), "d", maximum, given_rules) is Verdict.QUARANTINED

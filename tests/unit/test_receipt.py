@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tallgrass.governance.policy import Overwrite
 from tallgrass.ledger.object_order import ObjectOrder
 from tallgrass.ledger.receipt import (
     NEW_UNIT,
@@ -33,6 +34,7 @@ RULES = LedgerRules(
             dataset="first-version-only", approval_ref="CR-1", reingest=False
         )
     },
+    overwrites={"by-approval": Overwrite.APPROVE},
 )
 ORDERS = [ObjectOrder.SAME, ObjectOrder.NEWER, ObjectOrder.OLDER, ObjectOrder.INCOMPARABLE]
 
@@ -77,6 +79,8 @@ STATES: dict[str, Known] = {
     "succeeded_lost_a_worker": replace(STALE, due_at=BEFORE, lease_expiries=1),
     "succeeded_given_up": replace(STALE, attempts=2 + LIMIT, due_at=None),
     "succeeded_first_only": replace(SUCCEEDED, dataset="first-version-only"),
+    "succeeded_by_approval": replace(SUCCEEDED, dataset="by-approval"),
+    "approval_rerun_held": replace(SUCCEEDED, dataset="by-approval", held_until=SOON),
     "quarantined": replace(PENDING, status=Status.QUARANTINED, due_at=None),
 }
 
@@ -101,6 +105,8 @@ succeeded_stale          duplicate    claim+obr      ignore_older  due
 succeeded_lost_a_worker  duplicate    park+obr       ignore_older  due
 succeeded_given_up       duplicate    claim+obr      ignore_older  quarantine
 succeeded_first_only     duplicate    not_reingested ignore_older  not_reingested
+succeeded_by_approval    duplicate    record_newer+o ignore_older  record_newer+o
+approval_rerun_held      duplicate    wait           ignore_older  wait
 quarantined              held         record_newer+o held          held
 """
 SWITCHED_OFF = """
@@ -123,6 +129,8 @@ succeeded_stale          duplicate    park+obr       ignore_older  due
 succeeded_lost_a_worker  duplicate    park+obr       ignore_older  due
 succeeded_given_up       duplicate    park+obr       ignore_older  quarantine
 succeeded_first_only     duplicate    not_reingested ignore_older  not_reingested
+succeeded_by_approval    duplicate    record_newer+o ignore_older  record_newer+o
+approval_rerun_held      duplicate    wait           ignore_older  wait
 quarantined              held         record_newer+o held          held
 """
 

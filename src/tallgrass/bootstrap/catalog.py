@@ -15,7 +15,7 @@ from tallgrass.bootstrap.stores import (
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.errors import ConfigError
-from tallgrass.stac.collections import build_collection
+from tallgrass.stac.collections import build_collection, summarised
 from tallgrass.stac.extent import with_extent, with_values
 from tallgrass.stac.search import ItemPage, ItemSearch, Key
 from tallgrass.storage.catalog_reader import CatalogReader, CatalogView
@@ -57,6 +57,11 @@ class SharedCatalog:
         """Return the provenance document of an item."""
         with self._lent() as reader:
             return reader.provenance(collection_id, item_id)
+
+    def document(self, wal_id: str, activity_id: str) -> bytes | None:
+        """Return the provenance document of one activity of a unit."""
+        with self._lent() as reader:
+            return reader.document(wal_id, activity_id)
 
     def collections(self) -> list[bytes]:
         """Return all collections in order of their ids."""
@@ -100,7 +105,7 @@ def refresh_collections(stores: Stores, catalogue: Catalogue) -> tuple[int, int]
     """
     record_collections(stores, catalogue)
     datasets = {dataset.item.collection: dataset for dataset in catalogue.datasets}
-    names = sorted({name for each in datasets.values() for name in each.item.from_key})
+    names = sorted({name for each in datasets.values() for name in summarised(each)})
     with stores.catalog.view() as view:
         stored = view.collections()
         extents = view.extents(ItemSearch())
@@ -111,7 +116,7 @@ def refresh_collections(stores: Stores, catalogue: Catalogue) -> tuple[int, int]
         if name in extents:
             document = with_extent(document, extents[name])
         if name in datasets and name in values:
-            own = datasets[name].item.from_key
+            own = summarised(datasets[name])
             few = {each: sorted(found, key=str) for each, found in values[name].items()}
             document = with_values(document, {each: few[each] for each in few if each in own})
         renewed.append((name, document))

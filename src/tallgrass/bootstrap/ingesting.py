@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
+from tallgrass.bootstrap.governing import record_config
 from tallgrass.bootstrap.queues import open_door, open_held, open_queue
 from tallgrass.bootstrap.stores import (
     Stores,
@@ -81,6 +82,7 @@ def ingest(
             sleep=sleep,
         )
         record_collections(parts.stores, catalogue)
+        record_config(parts.stores, config, catalogue)
         while True:
             try:
                 _work_under_a_lease(parts, until, stop, report)

@@ -4,7 +4,8 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,10 +15,15 @@ from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.errors import DatabaseUnusable
+from tallgrass.governance.actors import Acting
+from tallgrass.ledger.rules import LedgerRules
 from tallgrass.stac.collections import build_collection
+from tallgrass.storage.actor_store import ActorStore
+from tallgrass.storage.approval_store import ApprovalStore
 from tallgrass.storage.audit_store import AuditStore
 from tallgrass.storage.catalog_reader import CatalogReader
 from tallgrass.storage.catalog_writes import CatalogWrites, CollectionStore
+from tallgrass.storage.change_store import ChangeStore
 from tallgrass.storage.exchange import Imported, export_lines, import_lines
 from tallgrass.storage.governance_store import SwitchStore
 from tallgrass.storage.health import Health, inspect
@@ -28,7 +34,11 @@ from tallgrass.storage.ledger_reader import (
     LedgerReader,
 )
 from tallgrass.storage.migrations import migrate, require_current_schema
+from tallgrass.storage.outbox_reader import OutboxReader
+from tallgrass.storage.outbox_store import OutboxStore
 from tallgrass.storage.poison_store import PoisonStore
+from tallgrass.storage.replay_reader import ReplayReader
+from tallgrass.storage.replay_store import ReplayStore
 from tallgrass.storage.sqlite import SqliteDatabase
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Database
@@ -52,9 +62,16 @@ class Stores:
     reader: LedgerReader
     audit: AuditStore
     switches: SwitchStore
+    actors: ActorStore
+    approvals: ApprovalStore
+    changes: ChangeStore
     poison: PoisonStore
     collections: CollectionStore
     catalog: CatalogReader
+    outbox: OutboxStore
+    deliveries: OutboxReader
+    replays: ReplayStore
+    replay_runs: ReplayReader
 
     def close(self) -> None:
         """Close the connection."""
@@ -89,6 +106,15 @@ def config_version(config: Config, catalogue: Catalogue | None) -> str:
     return sha256_hex(f"{config.config_version}:{catalogue.fingerprint()}".encode())[:16]
 
 
+def ledger_rules(config: Config, catalogue: Catalogue | None) -> LedgerRules:
+    """Return the ledger's rules, with what policies say of overwritten objects."""
+    if catalogue is None:
+        return config.rules
+    found = {each.id: each.governance.overwrite for each in catalogue.datasets}
+    overwrites = {name: rule for name, rule in found.items() if rule is not None}
+    return replace(config.rules, overwrites={**config.rules.overwrites, **overwrites})
+
+
 def open_stores(
     config: Config,
     *,
@@ -105,8 +131,14 @@ def open_stores(
     Whoever writes through the ledger gives the catalogue: attempts keep the version of both.
     """
     database = open_database(config, clock=clock, read_only=read_only)
+    rules = ledger_rules(config, catalogue)
     runner = TransactionRunner(database, random=draw, sleep=sleep)
     leases = Leases(runner, ids=ids, recorder=recorder)
+    approvals = ApprovalStore(
+        runner,
+        ids=ids,
+        lifetime=timedelta(hours=config.number("governance.approval_hours")),
+    )
     return Stores(
         database=database,
         runner=runner,
@@ -114,7 +146,7 @@ def open_stores(
             runner,
             leases,
             CatalogWrites(pipeline_id=PIPELINE_ID, ids=ids),
-            config.rules,
+            rules,
             ids=ids,
             random=draw,
             code_version=tallgrass.__version__,
@@ -126,9 +158,16 @@ def open_stores(
         reader=LedgerReader(database),
         audit=AuditStore(runner),
         switches=SwitchStore(runner),
+        actors=ActorStore(runner),
+        approvals=approvals,
+        changes=ChangeStore(runner),
         poison=PoisonStore(runner),
         collections=CollectionStore(runner),
         catalog=CatalogReader(database),
+        outbox=OutboxStore(runner),
+        deliveries=OutboxReader(database),
+        replays=ReplayStore(runner, approvals, config.rules, recorder=recorder),
+        replay_runs=ReplayReader(database),
     )
 
 
@@ -180,7 +219,7 @@ def export_ledger(stores: Stores) -> Iterator[bytes]:
 
 
 def import_ledger(
-    stores: Stores, config: Config, file: BinaryIO, *, actor: str, source: str
+    stores: Stores, config: Config, file: BinaryIO, *, actor: Acting, source: str
 ) -> Imported:
     """Import what `export_ledger` yielded: all of it, or nothing."""
     return import_lines(

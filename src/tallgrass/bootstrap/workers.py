@@ -11,14 +11,16 @@ from tallgrass.bootstrap.stores import Stores, config_version
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue, default_catalogue
-from tallgrass.datasets.definition import FileFormat
+from tallgrass.datasets.definition import Dataset, FileFormat
 from tallgrass.datasets.folder import catalogue_with
+from tallgrass.datasets.governed import governed, policies_of
 from tallgrass.errors import ConfigError
 from tallgrass.evidence.cloud_objects import CloudObjects, standard_s3_credentials
 from tallgrass.evidence.hdf5_children import Hdf5Children
-from tallgrass.evidence.object_store import LocalObjects
+from tallgrass.evidence.object_store import LocalObjects, OneFile
 from tallgrass.evidence.readers import EventEvidenceReader, ObjectEvidenceReader
 from tallgrass.evidence.reading import EvidenceReader
+from tallgrass.governance.policy import Policies
 from tallgrass.ledger.claim import WorkerLease
 from tallgrass.operators.context import ChainContext
 from tallgrass.poison_feeding import PoisonFeeder, as_a_worker_reads
@@ -35,9 +37,30 @@ _CLOUD_BATCH_S_MAX = 120.0
 
 
 def open_catalogue(config: Config) -> Catalogue:
-    """Return the datasets: the shipped ones, with those of the configured folder."""
+    """Return the datasets: the shipped ones, with those of the configured folder.
+
+    Each carries the rules of governance that hold: its file's, with the configured policy on top.
+    """
     folder = config.text("datasets.folder")
-    return catalogue_with(Path(folder)) if folder else default_catalogue()
+    shipped = catalogue_with(Path(folder)) if folder else default_catalogue()
+    catalogue = governed(shipped, config.policies)
+    policies_of(catalogue, config.policies)
+    return catalogue
+
+
+def open_policies(config: Config, catalogue: Catalogue | None = None) -> Policies:
+    """Return the policies of all datasets, those that only others publish included."""
+    return policies_of(catalogue or open_catalogue(config), config.policies)
+
+
+def open_file_reader(file: Path, dataset: Dataset) -> ObjectEvidenceReader:
+    """Return what reads one file as an object of a dataset; close it at the end."""
+    return ObjectEvidenceReader(
+        OneFile(file.absolute()),
+        lambda _id: dataset.format,
+        threads=1,
+        attributes=_open_attributes(),
+    )
 
 
 def open_reader(config: Config, catalogue: Catalogue) -> EvidenceReader:
@@ -110,7 +133,7 @@ def open_worker(  # noqa: PLR0913 - everything can be passed in
             started_at=now,
             ended_at=now,
             rules=config.rules,
-            lineage_target=config.text("outbox.lineage_target") or None,
+            routing=config.routing,
         ),
         recorder=recorder,
         clock=clock,

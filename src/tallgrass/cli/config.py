@@ -1,6 +1,6 @@
 """``tallgrass config``: each setting, its value and where it came from."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -38,7 +38,7 @@ def show(invocation: Invocation, *, as_json: bool) -> None:
     ]
     rows += [
         (key, _text(value), str(config.file), cell(TABLES[key], "dim"))
-        for key, value in config.tables.items()
+        for key, value in _tables(config).items()
     ]
     show_table(("setting", "value", "from", "meaning"), rows, wide=("value", "meaning"))
     show_facts([("config_version", config.config_version), ("file", _file(config))])
@@ -49,7 +49,12 @@ def show(invocation: Invocation, *, as_json: bool) -> None:
 @pass_invocation
 def check(invocation: Invocation, *, as_json: bool) -> None:
     """Check the configuration; what cannot be used is named with its place and a fix."""
+    from tallgrass.bootstrap import open_catalogue  # noqa: PLC0415 - `show` needs none of it
+    from tallgrass.bootstrap.sinks import check_targets  # noqa: PLC0415
+
     config = invocation.config
+    check_targets(config)
+    open_catalogue(config)
     if as_json:
         print_json({"ok": True, "file": _file(config), "config_version": config.config_version})
         return
@@ -66,11 +71,24 @@ def _document(config: Config) -> dict[str, object]:
             s.key: {"value": _shown(config.values[s.key]), "origin": config.origins[s.key]}
             for s in SETTINGS
         },
-        "tables": config.tables,
+        "tables": _tables(config),
     }
 
 
 def _shown(value: Value) -> Value:
+    return hide_credentials(value) if isinstance(value, str) else value
+
+
+def _tables(config: Config) -> dict[str, Any]:
+    """Return the tables; an address in them may hold credentials, as a setting may."""
+    return {key: _without_credentials(value) for key, value in config.tables.items()}
+
+
+def _without_credentials(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_credentials(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_without_credentials(each) for each in value]
     return hide_credentials(value) if isinstance(value, str) else value
 
 

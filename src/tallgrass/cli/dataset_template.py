@@ -57,8 +57,15 @@ collection = "@ID@"
 media_type = "application/netcdf"
 # Where the data lie if neither file nor key tells: west, south, east, north.
 bbox = [-180, -90, 180, 90]
-# Or by a group of the key: place_group = "site", with [item.places].
+# Or by a group of the key: place_group = "site", with [item.places]: a box for each of its values,
+# or [longitude, latitude] of what looks all round, range_km = 460 far.
 # placeless = true lets items have no place at all.
+# Properties of [item.from_key] that are whole numbers:
+# numbers = ["my:number"]
+# Where the provider keeps the buckets, and a licence that is not that of NOAA's open data:
+# region = "us-east-1"
+# license = "CC-BY-4.0"
+# license_url = "https://example.org/terms"
 
 # Fixed properties of every item.
 [item.properties]

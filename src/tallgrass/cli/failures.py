@@ -13,7 +13,7 @@ import click
 
 from tallgrass.cli.text import hide_credentials, json_bytes, printable, styled
 from tallgrass.error_codes import ErrorCode, lookup
-from tallgrass.errors import TallgrassError
+from tallgrass.errors import GuardRefused, TallgrassError
 
 ERROR = 1
 BAD_ARGUMENTS = 2
@@ -30,6 +30,8 @@ def report_failure(error: BaseException, args: Sequence[str]) -> int:
     message = hide_credentials(message)
     if wants_json(args):
         body = {"code": about.code, "message": printable(message), "remedy": about.remedy}
+        if isinstance(error, GuardRefused):
+            body["guard"] = error.guard
         _write(json_bytes({"error": body}).decode())
     else:
         _write(_for_people(about, message, _usage(error)))

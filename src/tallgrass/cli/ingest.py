@@ -1,16 +1,16 @@
 """``tallgrass ingest``: run workers until they are told to stop."""
 
-import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 
 import click
 
 from tallgrass.bootstrap import LoopReport, Until, check_queue, ingest, open_current_stores
+from tallgrass.cli.dispatch_beside import DispatchBeside
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.outbox_view import dispatch_document, show_result
+from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import hide_credentials, print_json
 from tallgrass.cli.worker_processes import run_processes
 from tallgrass.clock import system_clock
@@ -41,6 +41,7 @@ PROCESSES_MAX = 64
     help="How many workers, each a process of its own.",
 )
 @click.option("--batch", type=int, metavar="N", help="Units worked on together (worker.batch).")
+@click.option("--dispatch", "dispatching", is_flag=True, help="Deliver the events as well.")
 @output_option
 @pass_invocation
 def command(  # noqa: PLR0913 - one parameter an option
@@ -53,6 +54,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     drain: bool,
     processes: int,
     batch: int | None,
+    dispatching: bool,
     as_json: bool,
 ) -> None:
     """Turn notifications into a catalog.
@@ -70,16 +72,27 @@ def command(  # noqa: PLR0913 - one parameter an option
     # A database or queue that cannot be used is told once, before any process starts.
     open_current_stores(config, read_only=True).close()
     check_queue(config)
-    with _told_to_stop() as stop:
-        report = (
-            _run_here(config, until, stop)
-            if processes == 1
-            else run_processes(config, until, stop, processes, _recorder())
-        )
+    beside = DispatchBeside(config, _recorder()) if dispatching else None
+    delivered = None
+    with told_to_stop() as stop:
+        if beside is not None:
+            beside.start()
+        try:
+            report = (
+                _run_here(config, until, stop)
+                if processes == 1
+                else run_processes(config, until, stop, processes, _recorder())
+            )
+        finally:
+            if beside is not None:
+                delivered = beside.finish(until, stop)
     if as_json:
-        print_json({"processes": processes, **asdict(report)})
-    else:
-        _show(report, processes)
+        told = {} if delivered is None else {"dispatch": dispatch_document(delivered)}
+        print_json({"processes": processes, **asdict(report), **told})
+        return
+    _show(report, processes)
+    if delivered is not None:
+        show_result(delivered)
 
 
 def log_line(line: str) -> None:
@@ -103,26 +116,6 @@ def _run_here(config: Config, until: Until, stop: threading.Event) -> LoopReport
 
 def _recorder() -> LogRecorder:
     return LogRecorder(log_line, system_clock)
-
-
-@contextmanager
-def _told_to_stop() -> Iterator[threading.Event]:
-    """Turn the first SIGTERM or SIGINT into an event; a second one ends the process."""
-    stop = threading.Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-
-    def told(_number: int, _frame: object) -> None:
-        stop.set()
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    for number in before:
-        signal.signal(number, told)
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _show(report: LoopReport, processes: int) -> None:

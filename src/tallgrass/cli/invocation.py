@@ -66,15 +66,24 @@ pass_invocation = click.make_pass_decorator(Invocation)
 
 def output_option(function: _Function) -> _Function:
     """Add `--output table|json`; the command gets `as_json`."""
+    return _output("table", "A table for people, or one JSON document.")(function)
+
+
+def json_output_option(function: _Function) -> _Function:
+    """Add the same to a command whose answer is made for programs."""
+    return _output("json", "JSON, or a table for people.")(function)
+
+
+def _output(default: str, told: str) -> Callable[[_Function], _Function]:
     return click.option(
         "--output",
         "as_json",
         type=click.Choice(["table", "json"]),
-        default="table",
+        default=default,
         show_default=True,
         callback=lambda _ctx, _param, value: value == "json",
-        help="A table for people, or one JSON document.",
-    )(function)
+        help=told,
+    )
 
 
 def page_options(noun: str) -> Callable[[_Function], _Function]:

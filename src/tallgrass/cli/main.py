@@ -31,9 +31,25 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "wal": ("wal", "Look at the ledger: list, show, history, stats, export, import."),
     "queue": ("queue", "Look at the queue: how much waits, and for how long."),
     "poison": ("poison", "Messages that could not be understood: list, show, feed again."),
-    "stac": ("stac", "Use the catalog: export, validate, serve it as a STAC API."),
+    "outbox": ("outbox", "Events on their way out: dispatch, status, list, show, requeue, ledger."),
+    "replay": ("replay", "Run units again: failed ones, and with an approved plan succeeded ones."),
+    "verify": ("verify", "Prove the catalog: make its documents again, and compare the bytes."),
+    "stac": ("stac", "Use the catalog: export, validate, serve it as a STAC API, copy it to pgstac."),
     "datasets": ("datasets", "What is ingested: list, show, check and write dataset files."),
-    "inspect": ("inspect", "See what the pipeline would make of a message."),
+    "inspect": ("inspect", "See what the pipeline would make of a message, a key or a file."),
+    "switches": (
+        "switches",
+        "Stop work of a dataset, or of all, and let it go on: list, on, off.",
+    ),
+    "freeze": ("freeze", "Stop everything, and let it go on: on, off."),
+    "approvals": (
+        "approvals",
+        "What may be done once, because somebody else agreed: request, decide, list.",
+    ),
+    "quarantine": ("quarantine", "Units that are held for a person: list, show, release."),
+    "changes": ("changes", "Change records, which a replay refers to: open, list, show, close."),
+    "incidents": ("incidents", "Incidents, which a replay refers to: open, list, show, close."),
+    "actors": ("actors", "Who may act: add, rotate, revoke, list."),
     "audit": ("audit", "The log of who did what: list, seal, verify."),
     "config": ("config", "Show and check the configuration."),
     "explain": ("explain", "Say what a code means and what to do about it."),
@@ -114,6 +130,19 @@ def main() -> Never:
     if "_TALLGRASS_COMPLETE" in os.environ:
         cli.main(prog_name=PROGRAM)
     sys.exit(run(sys.argv[1:]))
+
+
+def replay_main() -> Never:
+    """Be the command `nodd-replay`, which is `tallgrass replay`.
+
+    The options that stand before a command's name may come first here too.
+    """
+    before: list[str] = []
+    rest = sys.argv[1:]
+    while rest and rest[0].partition("=")[0] in {"--config", "--database"}:
+        taken = 1 if "=" in rest[0] else 2
+        before, rest = [*before, *rest[:taken]], rest[taken:]
+    sys.exit(run([*before, "replay", *rest]))
 
 
 def _require_text(args: Sequence[str]) -> None:

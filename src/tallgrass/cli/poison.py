@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import click
 
 from tallgrass.bootstrap import Stores, open_feeder, open_queue
+from tallgrass.cli.identity import acting, actor_option, require_somebody
 from tallgrass.cli.invocation import (
     NUMBER_MAX,
     Invocation,
@@ -29,6 +30,7 @@ from tallgrass.cli.text import print_json
 from tallgrass.cli.times import time_or_date
 from tallgrass.error_codes import nearest, registry
 from tallgrass.errors import InvalidInput, Refused, TallgrassError
+from tallgrass.governance.actors import Acting
 from tallgrass.intake.poison import PoisonFilter, PoisonState, StoredPoison
 from tallgrass.poison_feeding import Candidate, select_named, select_waiting
 
@@ -154,7 +156,7 @@ class Report:
 @click.argument("poison_ids", metavar="[ID]...", type=_poison_id, nargs=-1)
 @click.option("--code", metavar="CODE", help="All messages with this error code.")
 @click.option("--all", "everything", is_flag=True, help="All messages that were not fed yet.")
-@click.option("--actor", help="Who feeds them; kept in the audit log. Needed unless --dry-run.")
+@actor_option
 @click.option("--reason", help="Why; kept in the audit log. Needed unless --dry-run.")
 @click.option("--dry-run", is_flag=True, help="Only tell what each message would give now.")
 @click.option(
@@ -184,11 +186,14 @@ def feed(  # noqa: PLR0913 - one an option
     """
     _require_one_choice(poison_ids, code, everything=everything)
     _require_code(code)
-    if not dry_run and not ((actor or "").strip() and (reason or "").strip()):
-        message = "--actor and --reason are needed: they are kept in the audit log"
+    if not dry_run and not (reason or "").strip():
+        message = "--reason is needed: it is kept in the audit log"
         raise click.UsageError(message)
+    if not dry_run:
+        require_somebody(actor)
     report = Report(dry_run=dry_run)
     with invocation.stores(read_only=dry_run) as stores:
+        by = "" if dry_run else acting(stores, actor, action="poison_feed")
         chosen: Iterable[StoredPoison] = (
             select_named(stores.poison, poison_ids)
             if poison_ids
@@ -197,9 +202,7 @@ def feed(  # noqa: PLR0913 - one an option
         done = (
             open_feeder(invocation.config, stores).consider(chosen, force=force)
             if dry_run
-            else _fed(
-                invocation, stores, chosen, actor, reason, force=force, named=bool(poison_ids)
-            )
+            else _fed(invocation, stores, chosen, by, reason, force=force, named=bool(poison_ids))
         )
         try:
             for candidate in done:
@@ -219,7 +222,7 @@ def _fed(
     invocation: Invocation,
     stores: Stores,
     chosen: Iterable[StoredPoison],
-    actor: str | None,
+    by: Acting,
     reason: str | None,
     *,
     force: bool,
@@ -228,7 +231,7 @@ def _fed(
     feeder = open_feeder(invocation.config, stores)
     with closing(open_queue(invocation.config)) as queue:
         yield from feeder.feed(
-            chosen, queue, actor=actor or "", reason=reason or "", force=force, named=named
+            chosen, queue, actor=by, reason=reason or "", force=force, named=named
         )
 
 

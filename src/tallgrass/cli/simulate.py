@@ -28,6 +28,7 @@ _SHARES = {
     "truncated": "units whose object breaks off",
     "zero_bytes": "units whose object is empty",
     "missing": "units whose object is not there",
+    "late": "units that are announced before their object is there",
     "duplicated": "messages that come twice",
     "reordered": "messages that come late",
     "poison": "messages that cannot be understood",

@@ -4,6 +4,7 @@ import click
 
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.stac_export import export
+from tallgrass.cli.stac_project import project
 from tallgrass.cli.stac_serve import serve
 from tallgrass.cli.stac_validate import validate
 from tallgrass.cli.text import print_json
@@ -18,7 +19,7 @@ from tallgrass.cli.text import print_json
     ),
 )
 def command() -> None:
-    """Use the catalog: export, validate, serve it as a STAC API."""
+    """Use the catalog: export, validate, serve it as a STAC API, copy it to pgstac."""
 
 
 @click.group(epilog=examples("tallgrass stac collections refresh"))
@@ -49,4 +50,5 @@ def refresh(invocation: Invocation, *, as_json: bool) -> None:
 command.add_command(export)
 command.add_command(validate)
 command.add_command(serve)
+command.add_command(project)
 command.add_command(collections)

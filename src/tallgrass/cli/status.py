@@ -1,17 +1,18 @@
 """``tallgrass status``: the whole pipeline on one page, by reading only."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import click
 
-from tallgrass.bootstrap import LedgerStats, read_queue_status
+from tallgrass.bootstrap import LedgerStats, ProjectionLag, read_queue_status
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json
 from tallgrass.clock import Clock, system_clock
 from tallgrass.governance.switches import KillSwitch, SwitchedOff, SwitchScope
 from tallgrass.intake.poison import PoisonState
 from tallgrass.ledger.vocabulary import Status
+from tallgrass.outbox.deliveries import TargetCounts
 from tallgrass.queues.protocol import QueueStatus
 
 
@@ -28,6 +29,10 @@ class Overview:
     #: Those that are on, and so stop work.
     switches: list[KillSwitch]
     poison: dict[PoisonState, int]
+    #: By target; one that has everything is left out.
+    undelivered: dict[str, TargetCounts]
+    #: None where the catalog is not copied to pgstac.
+    projection: ProjectionLag | None
     now: datetime
 
     @property
@@ -47,7 +52,7 @@ def command(invocation: Invocation, *, queue: str | None, as_json: bool) -> None
     """Show the whole pipeline on one page.
 
     Units by state, how far behind it is, the queue, what is parked or stale, who works, which kill
-    switches are on, how many poison messages wait. Writes nothing.
+    switches are on, how many poison messages wait, which events are undelivered. Writes nothing.
     """
     found = _look(invocation, queue, system_clock)
     if as_json:
@@ -64,6 +69,8 @@ def _look(invocation: Invocation, queue: str | None, clock: Clock) -> Overview:
         switches = [switch for switch in stores.switches.switches() if switch.is_on]
         off = stores.switches.switched_off(SwitchScope.INGEST)
         poison = stores.poison.counts()
+        undelivered = stores.deliveries.counts()
+        projection = stores.catalog.projection_lag()
     return Overview(
         stats=stats,
         parked=_parked(due, off),
@@ -71,6 +78,8 @@ def _look(invocation: Invocation, queue: str | None, clock: Clock) -> Overview:
         queue=read_queue_status(config),
         switches=switches,
         poison=poison,
+        undelivered=undelivered,
+        projection=projection,
         now=clock(),
     )
 
@@ -102,8 +111,16 @@ def _document(found: Overview) -> dict[str, object]:
             "message_lag_s": _age(queue.oldest_sent_at, found.now),
         },
         "poison": found.poison,
+        "outbox": _outbox(found),
+        "projection": _projection(found.projection, found.now),
         "switches": found.switches,
     }
+
+
+def _projection(lag: ProjectionLag | None, now: datetime) -> dict[str, object] | None:
+    if lag is None:
+        return None
+    return {**asdict(lag), "lag_s": _age(lag.oldest_changed_at, now)}
 
 
 def _age(since: datetime | None, now: datetime) -> float | None:
@@ -137,6 +154,17 @@ def _show(found: Overview) -> None:
         ]
     facts.append(("poison", _poison(found.poison)))
     show_facts(facts, title=f"Queue {found.queue_name}")
+    if found.projection is not None:
+        show_facts(
+            [
+                ("collections", found.projection.collections),
+                ("items to copy first", found.projection.uncopied),
+                ("changes to copy", found.projection.changed),
+                ("behind", _lag(found.projection.oldest_changed_at, found.now)),
+            ],
+            title="Copy in pgstac",
+        )
+    show_facts([("undelivered", _undelivered(found))], title="Outbox")
     if not found.switches:
         say("No kill switch is on.")
         return
@@ -158,6 +186,32 @@ def _poison(counts: dict[PoisonState, int]) -> str:
         for state, number in counts.items()
         if number or state is PoisonState.OPEN
     )
+
+
+def _outbox(found: Overview) -> dict[str, object]:
+    counts = list(found.undelivered.values())
+    return {
+        "pending": sum(one.pending for one in counts),
+        "in_flight": sum(one.in_flight for one in counts),
+        "retrying": sum(one.retrying for one in counts),
+        "exhausted": sum(one.exhausted for one in counts),
+        "oldest_s": _age(_oldest_event(found.undelivered), found.now),
+    }
+
+
+def _undelivered(found: Overview) -> str:
+    """Say in a line what waits to go out; exhausted events wait for a person."""
+    counts = list(found.undelivered.values())
+    total = sum(one.undelivered for one in counts)
+    if not total:
+        return "nothing waits"
+    exhausted = sum(one.exhausted for one in counts)
+    age = _lag(_oldest_event(found.undelivered), found.now)
+    return f"{total:,} events, the oldest {age}" + (f", {exhausted:,} exhausted" * bool(exhausted))
+
+
+def _oldest_event(counts: dict[str, TargetCounts]) -> datetime | None:
+    return min((one.oldest_at for one in counts.values() if one.oldest_at), default=None)
 
 
 def _oldest(queue: QueueStatus, now: datetime) -> str:

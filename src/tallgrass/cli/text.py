@@ -45,9 +45,16 @@ def json_bytes(value: object) -> bytes:
 
     JSON itself escapes only the first control characters; here all that steer a terminal are.
     """
-    document = orjson.dumps(
-        plain(value), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE, default=str
-    ).decode()
+    return _escaped(value, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def json_line(value: object) -> bytes:
+    """Return a JSON document as one line of JSON Lines, with the same escapes."""
+    return _escaped(value, orjson.OPT_APPEND_NEWLINE)
+
+
+def _escaped(value: object, option: int) -> bytes:
+    document = orjson.dumps(plain(value), option=option, default=str).decode()
     return _STEERING_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", document).encode()
 
 

@@ -13,6 +13,7 @@ from typing import BinaryIO
 import click
 
 from tallgrass.bootstrap import Stores, export_ledger, import_ledger
+from tallgrass.cli.identity import acting, actor_option, require_somebody
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import json_bytes, print_json
 from tallgrass.cli.whole_files import appearing_whole
@@ -78,17 +79,16 @@ def export(invocation: Invocation, *, target: str, as_json: bool) -> None:
 @click.argument(
     "source", metavar="FILE|-", type=click.Path(exists=True, dir_okay=False, allow_dash=True)
 )
-@click.option("--actor", required=True, help="Who imports; kept in the audit log.")
+@actor_option
 @output_option
 @pass_invocation
-def import_(invocation: Invocation, *, source: str, actor: str, as_json: bool) -> None:
+def import_(invocation: Invocation, *, source: str, actor: str | None, as_json: bool) -> None:
     """Bring in an export: all of it, or nothing. Ids, versions and history stay as they were."""
-    if not actor.strip():
-        message = "--actor must name somebody"
-        raise click.UsageError(message)
+    require_somebody(actor)
     name = "stdin" if source == STDIO else Path(source).name
     with _readable_twice(source) as file, invocation.stores(read_only=False) as stores:
-        done = import_ledger(stores, invocation.config, file, actor=actor, source=name)
+        by = acting(stores, actor, action="import")
+        done = import_ledger(stores, invocation.config, file, actor=by, source=name)
     if as_json:
         print_json({"source": name, "records": done.records, "already_there": done.already_there})
         return

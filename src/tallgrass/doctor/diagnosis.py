@@ -12,6 +12,7 @@ from tallgrass.doctor.ledger_checks import (
     check_database,
     check_database_rights,
     check_poison,
+    check_projection,
     check_switches,
 )
 from tallgrass.doctor.machine_checks import (
@@ -58,6 +59,7 @@ CHECKS: dict[str, Callable[[Facts], Finding]] = {
     "switches": check_switches,
     "poison": check_poison,
     "audit-anchors": check_audit_anchors,
+    "projection": check_projection,
 }
 
 

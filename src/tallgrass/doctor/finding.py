@@ -89,6 +89,8 @@ class LedgerFacts:
     audit_entries: bool
     #: Heads in the anchor file; None if there is no such file.
     anchors: int | Trouble | None
+    #: Changes that wait for the copy in pgstac, and how long the oldest did; None without a copy.
+    unprojected: tuple[int, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

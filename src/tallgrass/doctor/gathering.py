@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tallgrass.bootstrap import (
     Health,
+    ProjectionLag,
     check_database,
     open_catalogue,
     open_current_stores,
@@ -46,7 +47,7 @@ def gather(config: Config, *, skip_network: bool, clock: Clock, read_anchors: Re
         packages=packages,
         folders=tuple(_folders(config)),
         database=database,
-        ledger=_ledger(config, database, read_anchors),
+        ledger=_ledger(config, database, read_anchors, clock),
         queue=_queue(config, packages, clock, skip_network=skip_network),
         credentials=_credentials(config, packages, skip_network=skip_network),
     )
@@ -114,7 +115,10 @@ def _database_facts(health: Health) -> DatabaseFacts:
 
 
 def _ledger(
-    config: Config, database: DatabaseFacts | Trouble | NotAsked, read_anchors: ReadAnchors
+    config: Config,
+    database: DatabaseFacts | Trouble | NotAsked,
+    read_anchors: ReadAnchors,
+    clock: Clock,
 ) -> LedgerFacts | Trouble | NotAsked:
     if not isinstance(database, DatabaseFacts):
         return database
@@ -131,11 +135,19 @@ def _ledger(
             poison_open=stores.poison.counts()[PoisonState.OPEN],
             audit_entries=bool(stores.audit.entries(size=1)),
             anchors=_anchors(Path(config.text("audit.anchor_file")), read_anchors),
+            unprojected=_unprojected(stores.catalog.projection_lag(), clock),
         )
     except TallgrassError as error:
         return trouble_of(error)
     finally:
         stores.close()
+
+
+def _unprojected(lag: ProjectionLag | None, clock: Clock) -> tuple[int, float] | None:
+    if lag is None:
+        return None
+    since = lag.oldest_changed_at
+    return lag.changed, 0.0 if since is None else (clock() - since).total_seconds()
 
 
 def _anchors(path: Path, read_anchors: ReadAnchors) -> int | Trouble | None:

@@ -14,6 +14,9 @@ from tallgrass.doctor.finding import (
 )
 from tallgrass.error_codes import lookup
 
+#: A copy that is further behind has nobody who keeps it.
+PROJECTION_S_MAX = 3600
+
 
 def check_database(facts: Facts) -> Finding:
     """The database answers and has this release's tables."""
@@ -75,6 +78,20 @@ def check_audit_anchors(facts: Facts) -> Finding:
         fix = "tallgrass audit seal, and keep the file where no worker can write"
         return warning(name, f"{place} holds none: a cut-off tail would not be seen", fix)
     return ok(name, f"{anchors:,} in {place}" if anchors else "the audit log is empty")
+
+
+def check_projection(facts: Facts) -> Finding:
+    """The copy in pgstac is kept up to date."""
+    name, found = "projection", facts.ledger
+    if not isinstance(found, LedgerFacts):
+        return skipped(name, _why_no_ledger(found))
+    if found.unprojected is None:
+        return ok(name, "the catalog is not copied to pgstac")
+    number, seconds = found.unprojected
+    if seconds > PROJECTION_S_MAX:
+        fix = "run `tallgrass stac project --follow`, or `tallgrass stac project --forget`"
+        return warning(name, f"{number:,} changes wait, the oldest for {seconds:,.0f} s", fix)
+    return ok(name, f"{number:,} changes wait")
 
 
 def _why_no_ledger(found: Trouble | NotAsked) -> str:

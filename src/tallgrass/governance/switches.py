@@ -28,6 +28,8 @@ class KillSwitch:
     actor: str
     reason: str
     changed_at: datetime
+    #: Whether a freeze set it; its end clears it.
+    by_freeze: bool = False
 
 
 class SwitchedOff:

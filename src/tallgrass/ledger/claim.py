@@ -26,6 +26,8 @@ class OwnedItem:
     collection_id: str
     item_id: str
     sha256: str
+    #: The activity that it stands for.
+    activity_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,7 @@ class Verdict(StrEnum):
 
 
 #: Failures after which the unit goes straight back to pending.
-_BACK_TO_PENDING = frozenset({"handed_back", "not_yet"})
+_BACK_TO_PENDING = frozenset({"handed_back", "not_ready"})
 
 
 def acceptable(outcome: Outcome, dataset: str, rules: LedgerRules) -> bool:

@@ -29,7 +29,7 @@ class Action(StrEnum):
     LEAVE_FAILED = "leave_failed"  # its code is not retried: the queue's redrive takes the message
     QUARANTINE = "quarantine"  # at its limit: hold it for a person; a succeeded one stays stale
     HELD = "held"  # in quarantine already
-    RECORD_NEWER = "record_newer"  # in quarantine; a release shall use this newer object
+    RECORD_NEWER = "record_newer"  # held; an approved release or re-run shall use this newer object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,10 +145,13 @@ def _receive_succeeded(
 ) -> Decision:
     if order is ObjectOrder.SAME:
         return Decision(action=Action.DUPLICATE)
-    if not rules.reingests(known.dataset):
+    kept = rules.keeps_for_approval(known.dataset)
+    if not kept and not rules.reingests(known.dataset):
         return Decision(action=Action.NOT_REINGESTED)
     if known.held_until is not None:
         return _wait_for_holder(known, now)
+    if kept:
+        return Decision(action=Action.RECORD_NEWER, adopts_object=True)
     newer = order is ObjectOrder.NEWER
     if not newer:
         # Nobody knows whether it was overwritten: only a newer object is worth a new budget.

@@ -135,6 +135,14 @@ _PLACES = (
 
 _PATTERNS = (*_SECRETS, *_PERSONS_AND_MACHINES, *_PLACES)
 
+#: What opens doors and shows it by its form: keys, tokens, a password in an address. No word before
+#: it is needed, so a payload is searched for it, too.
+CREDENTIALS_BY_FORM = tuple(
+    pattern
+    for pattern, replacement in _SECRETS
+    if replacement in {"[key]", "[credential]", r"\g<scheme>[redacted]@"}
+)
+
 
 def redact(message: str) -> str:
     """Return the message as one short, printable line without what must not be kept."""

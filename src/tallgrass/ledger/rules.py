@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tallgrass.errors import ConfigError, InvalidInput
+from tallgrass.governance.policy import Overwrite
 from tallgrass.ledger.record import CANONICAL_NAMES
 from tallgrass.ledger.replay_reasons import CustomReason
 from tallgrass.ledger.unit import PROVIDERS
@@ -50,6 +51,8 @@ class LedgerRules:
     providers: frozenset[str] = PROVIDERS
     custom_reasons: Mapping[str, CustomReason] = field(default_factory=dict)
     exceptions: Mapping[str, DatasetException] = field(default_factory=dict)
+    #: What policies say of overwritten objects, by dataset.
+    overwrites: Mapping[str, Overwrite] = field(default_factory=dict)
     #: Declared extension fields by dataset.
     extensions: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
@@ -77,7 +80,13 @@ class LedgerRules:
 
     def reingests(self, dataset: str) -> bool:
         """Tell whether an overwritten object of the dataset is ingested again."""
-        return self._granted(dataset, "reingest", default=self.reingest)
+        policy = self.overwrites.get(dataset)
+        default = self.reingest if policy is None else policy is Overwrite.REINGEST
+        return self._granted(dataset, "reingest", default=default)
+
+    def keeps_for_approval(self, dataset: str) -> bool:
+        """Tell whether an overwritten object waits for a replay with an approval."""
+        return not self.reingests(dataset) and self.overwrites.get(dataset) is Overwrite.APPROVE
 
     def require_extensions(self, dataset: str, extensions: Mapping[str, object]) -> None:
         """Refuse extension fields that the dataset did not declare."""

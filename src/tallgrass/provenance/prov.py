@@ -42,6 +42,7 @@ RUN_FIELDS = (
     "snsMessageId",
     "sqsMessageId",
     "startedAtTime",
+    "wasInformedBy",
     "wasRevisionOf",
     "workerId",
 )
@@ -90,6 +91,7 @@ def build_body(
     evidence_sha256: str,
     item: ItemName,
     program: Program,
+    policy_ref: str | None = None,
 ) -> bytes:
     """Return the canonical bytes of the PROV-O document."""
     agent = program.agent_id
@@ -121,6 +123,7 @@ def build_body(
                     "kfm:dataset": unit.dataset,
                     "kfm:codeVersion": program.code_version,
                     "kfm:configDigest": program.config_version,
+                    **({} if policy_ref is None else {"kfm:policyRef": policy_ref}),
                 },
                 {"@id": agent, "@type": ["prov:Agent", "prov:SoftwareAgent"]},
                 entity,
@@ -140,11 +143,18 @@ def build_body(
 
 
 def build_run(
-    *, claim: Claim, run: Run, activity_id: str, run_id: str, replaced_sha256: str | None
+    *,
+    claim: Claim,
+    run: Run,
+    activity_id: str,
+    run_id: str,
+    replaced_sha256: str | None,
+    informed_by: str | None = None,
 ) -> bytes:
     """Return the canonical bytes of the part that differs from run to run.
 
-    `replaced_sha256` is that of the item which this one replaces, if it does.
+    `replaced_sha256` is that of the item which this one replaces, if it does; `informed_by` the
+    activity that made what the unit has in the catalog, if another did.
     """
     unit = claim.unit
     return canonical_bytes(
@@ -162,6 +172,7 @@ def build_run(
                 "snsMessageId": unit.event.sns_message_id,
                 "sqsMessageId": unit.event.sqs_message_id,
                 "startedAtTime": run.started_at,
+                "wasInformedBy": None if informed_by == activity_id else informed_by,
                 "wasRevisionOf": None
                 if replaced_sha256 is None
                 else item_entity_id(replaced_sha256),

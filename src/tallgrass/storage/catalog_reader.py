@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 
 import orjson
 
@@ -25,7 +26,7 @@ from tallgrass.stac.search import (
     is_descending,
     ranges,
 )
-from tallgrass.storage.rows import instant
+from tallgrass.storage.rows import instant, instant_or_none
 from tallgrass.storage.unit_of_work import Database, Row, Transaction
 
 #: Looks into the database for one page. Boxes match that geometries do not, seldom in a row; a page
@@ -36,6 +37,26 @@ WALK_SIZE = 1000
 VALUES_MAX = 50
 
 _BY_ID = (SortKey(SortField.ID),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectionLag:
+    """How far the copy in pgstac is behind the catalog."""
+
+    #: Collections that are copied.
+    collections: int
+    #: Items of them that were never copied, as the first copy is under way.
+    uncopied: int
+    #: Changes since.
+    changed: int
+    #: When the oldest of these was made.
+    oldest_changed_at: datetime | None
+    projected_at: datetime | None
+
+    @property
+    def items(self) -> int:
+        """How many items wait, one again for each time that it changed."""
+        return self.uncopied + self.changed
 
 
 class CatalogReader:
@@ -61,6 +82,12 @@ class CatalogReader:
             rows = tx.select("provenance_bodies", rows=[[collection_id, item_id]])
         return bytes(rows[0]["body"]) if rows else None
 
+    def document(self, wal_id: str, activity_id: str) -> bytes | None:
+        """Return the provenance document of one activity of a unit."""
+        with self._database.reading() as tx:
+            rows = tx.select("provenance_document", wal_id=wal_id, activity_id=activity_id)
+        return bytes(rows[0]["body"]) if rows else None
+
     def collections(self) -> list[bytes]:
         """Return all collections in order of their ids."""
         with self._database.reading() as tx:
@@ -71,6 +98,20 @@ class CatalogReader:
         with self._database.reading() as tx:
             rows = tx.select("collection_body", collection_id=collection_id)
         return bytes(rows[0]["body"]) if rows else None
+
+    def projection_lag(self) -> ProjectionLag | None:
+        """Return how far the copy in pgstac is behind; None where there is none."""
+        with self._database.reading() as tx:
+            row = tx.select("projection_lag")[0]
+        if not row["collections"]:
+            return None
+        return ProjectionLag(
+            collections=row["collections"],
+            uncopied=row["uncopied"],
+            changed=row["changed"],
+            oldest_changed_at=instant_or_none(row["oldest"]),
+            projected_at=instant_or_none(row["projected_at"]),
+        )
 
     @contextmanager
     def view(self) -> Iterator["CatalogView"]:

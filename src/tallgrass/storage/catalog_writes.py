@@ -10,6 +10,7 @@ from tallgrass.clock import format_instant
 from tallgrass.ledger.claim import Claim
 from tallgrass.ledger.vocabulary import StacStatus
 from tallgrass.operators.effects import Effects, EventEffect, ItemEffect
+from tallgrass.outbox.outbox_ids import OutboxIds
 from tallgrass.stac.search import reach_of
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Transaction, write_all
@@ -30,7 +31,7 @@ class CatalogWrites:
 
     def __init__(self, *, pipeline_id: str, ids: Callable[[], UUID]) -> None:
         self._pipeline_id = pipeline_id
-        self._ids = ids
+        self._ids = OutboxIds(lambda: ids().int)
 
     def write(self, tx: Transaction, winners: Sequence[StagedEffects], now: datetime) -> None:
         """Write all effects in id order; an item of another owner undoes the whole batch."""
@@ -54,24 +55,31 @@ class CatalogWrites:
                         document.run.decode(),
                     )
                 )
-            events.extend(self._event_row(claim, event) for event in effects.events)
+            for event in effects.events:
+                events.extend(self._event_rows(claim, event, now))
         write_all(tx, "insert_items", created, now=now)
         write_all(tx, "update_items", updated, now=now)
         tx.write("insert_provenance", documents, now=now)
         tx.write("insert_events", events, now=now, pipeline_id=self._pipeline_id)
 
-    def _event_row(self, claim: Claim, event: EventEffect) -> tuple[object, ...]:
-        return (
-            str(self._ids()),
-            claim.wal_id,
-            event.event_name,
-            event.dataset_id,
-            event.version,
-            event.idempotency_key,
-            event.target,
-            event.payload.decode(),
-            event.care_label,
-        )
+    def _event_rows(self, claim: Claim, event: EventEffect, now: datetime) -> _Rows:
+        """Return one row for each target; all share key and payload."""
+        payload = event.payload.decode()
+        return [
+            (
+                self._ids.next(now),
+                claim.wal_id,
+                event.event_name,
+                event.dataset_id,
+                event.version,
+                event.idempotency_key,
+                target,
+                payload,
+                event.care_label,
+                event.governance_ref,
+            )
+            for target in event.targets
+        ]
 
 
 def _item_row(claim: Claim, item: ItemEffect) -> tuple[object, ...]:

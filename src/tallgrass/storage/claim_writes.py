@@ -114,20 +114,20 @@ class ClaimWrites:
         )
 
     def record_newer(self, unit: IngestUnit, known: Known, row: Row) -> None:
-        """Keep the newer object of a quarantined unit, for its release."""
+        """Keep the newer object of a unit that is held, for its release or approved re-run."""
         self.parks.append(
             (
                 known.wal_id,
                 known.version,
                 known.status.value,
-                None,
+                None if known.due_at is None else format_instant(known.due_at),
                 next_object_text(unit),
                 row["budget_from"],
-                None,
+                row["rerun_intent"],
             )
         )
         self._journal(known, "park", known.status, "newer_object")
-        self.note_held(unit, known, action="newer_object_of_quarantined")
+        self.note_held(unit, known, action=f"newer_object_of_{known.status.value}")
 
     def note_held(
         self, unit: IngestUnit, known: Known, *, action: str = "message_for_quarantined"

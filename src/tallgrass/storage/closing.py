@@ -17,6 +17,7 @@ from tallgrass.operators.effects import Effects
 from tallgrass.storage.audit_store import write_audit
 from tallgrass.storage.catalog_writes import CatalogWrites, StagedEffects
 from tallgrass.storage.journal import transition_row
+from tallgrass.storage.replay_closing import ReplayClose, ReplayClosing
 from tallgrass.storage.rows import issues_text
 from tallgrass.storage.unit_of_work import Transaction, write_all
 
@@ -69,6 +70,8 @@ class Closing:
             (self._judge(claim, outcome, random) for claim, outcome in outcomes),
             key=lambda close: close.claim.unit.wal_id,
         )
+        #: What the commit tells replay runs; that of the try that was committed.
+        self.replays = ReplayClosing({}, effects)
 
     def write(self, tx: Transaction, worker: WorkerLease) -> CommitResult:
         """Compare and set all outcomes; write records only for the attempts that were ours."""
@@ -87,8 +90,11 @@ class Closing:
             won = self._won(tx)
             lost = tuple(c.claim.wal_id for c in closes if c.claim.wal_id not in won)
             closes = [close for close in closes if close.claim.wal_id in won]
+        self.replays = ReplayClosing(_asked_for(closes), self._effects)
+        self.replays.look(tx)
         self._write_records(tx, worker, closes, now)
         self._catalog.write(tx, self._staged(closes), now)
+        self.replays.write(tx)
         return CommitResult(
             closed={close.claim.unit.wal_id: _closed(close) for close in closes}, lost=lost
         )
@@ -182,6 +188,30 @@ class Closing:
         write_audit(tx, now, audit)
 
 
+def _asked_for(closes: Sequence[_Close]) -> dict[str, ReplayClose]:
+    """Return the claims that replay runs asked for."""
+    return {
+        close.claim.unit.wal_id: ReplayClose(
+            claim=close.claim,
+            outcome=close.outcome,
+            succeeded=close.verdict is Verdict.SUCCEEDED,
+            scheduled=_is_scheduled(close),
+        )
+        for close in closes
+        if close.claim.replay_run_id is not None
+    }
+
+
+def _is_scheduled(close: _Close) -> bool:
+    """Tell whether the ledger itself runs a unit again that failed."""
+    code = close.outcome.error_code
+    if close.verdict is Verdict.RETRY or code is None:
+        return code is not None
+    if close.given_up or not is_retried(code):
+        return False
+    return close.claim.claimed_from is Status.SUCCEEDED or not close.claim.has_message
+
+
 def _closed(close: _Close) -> ClosedClaim:
     if close.verdict is Verdict.SUCCEEDED:
         return SUCCEEDED
@@ -235,7 +265,7 @@ def _failure_row(close: _Close, now: datetime) -> tuple[object, ...]:
     """A failure with a message behind it waits for redelivery; without one the ledger retries."""
     claim, outcome = close.claim, close.outcome
     retry_after = _after(now, close.delay_s)
-    by_ledger = not claim.has_message and is_retried(outcome.error_code or "")
+    by_ledger = _is_scheduled(close)
     return (
         claim.unit.wal_id,
         claim.version,
@@ -256,9 +286,7 @@ def _failure_row(close: _Close, now: datetime) -> tuple[object, ...]:
 
 def _failed_rerun_row(close: _Close, now: datetime) -> tuple[object, ...]:
     """A failed re-run is due again until its limit, or until a code that is not retried."""
-    due_at = None
-    if not close.given_up and is_retried(close.outcome.error_code or ""):
-        due_at = _after(now, close.delay_s)
+    due_at = _after(now, close.delay_s) if _is_scheduled(close) else None
     return (
         close.claim.wal_id,
         close.claim.version,

@@ -3,6 +3,7 @@
 import sqlite3
 
 from tallgrass.errors import (
+    ApprovalInvalid,
     CommitUnknown,
     DatabaseFull,
     DatabaseLocked,
@@ -24,8 +25,12 @@ _TRIGGER_ERRORS: dict[str, type[TallgrassError]] = {
     "version_conflict": VersionConflict,
     "worker_fenced": WorkerFenced,
     "append_only": Refused,
+    "approval_invalid": ApprovalInvalid,
 }
 
+
+#: Further refusals of our triggers that have a code of their own.
+_TRIGGER_CODES = frozenset({"last_approver", "unaudited"})
 
 #: Beginning of a SQLSTATE → error and code; the first that fits counts.
 _SQLSTATES: dict[str, tuple[type[TallgrassError], str | None]] = {
@@ -46,11 +51,17 @@ _SQLSTATES: dict[str, tuple[type[TallgrassError], str | None]] = {
 }
 
 
+#: Unique keys that a publication finds free and another transaction takes before it commits.
+_RACES = frozenset({"idempotency_keys_pkey", "artifact_versions_pkey"})
+
+
 def from_constraint(text: str) -> TallgrassError:
     """Translate the message of a violated constraint or of one of our triggers."""
     code, _, rest = text.partition(":")
     if error := _TRIGGER_ERRORS.get(code):
         return error(rest.strip() if code != "append_only" else f"{rest.strip()} is append-only")
+    if code in _TRIGGER_CODES:
+        return Refused(f"{code}: {rest.strip()}", code=code)
     if code == "unknown_replay_reason":
         return InvalidInput(f"replay reason {rest.strip()}", code=code)
     return DataRefused(f"the database refused a row: {text.splitlines()[0]}")
@@ -88,6 +99,8 @@ def from_postgres(
     if sqlstate is None or not connected:
         return DatabaseUnreachable(f"{place}: {text}")
     if sqlstate.startswith("23"):
+        if getattr(getattr(exc, "diag", None), "constraint_name", None) in _RACES:
+            return TransactionConflict(f"{place}: the same was published by another transaction")
         return from_constraint(text)
     if sqlstate == "42P01":
         return schema_missing(place)

@@ -17,9 +17,11 @@ import orjson
 from tallgrass.canonical_json import canonical_bytes, canonical_text
 from tallgrass.clock import format_instant
 from tallgrass.errors import InvalidInput, Refused
+from tallgrass.governance.actors import Acting, Role, name_of
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.ledger.record import WalAttempt, WalRecord, field_models
 from tallgrass.ledger.replay_reasons import CustomReason, require_reason
+from tallgrass.storage.actor_store import require_acting, run_guarded
 from tallgrass.storage.audit_store import write_audit
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Database, Row, Transaction
@@ -119,7 +121,7 @@ def import_lines(
     runner: TransactionRunner,
     file: BinaryIO,
     *,
-    actor: str,
+    actor: Acting,
     source: str,
     ids: Callable[[], UUID],
     custom_reasons: dict[str, CustomReason],
@@ -129,19 +131,26 @@ def import_lines(
 
     def work(tx: Transaction) -> Imported:
         file.seek(0)
+        known_by = require_acting(tx, actor, Role.OPERATOR, "importing a ledger")
         now = tx.now()
         import_id = str(ids())
         tx.execute(
-            "open_import", import_id=import_id, actor=actor, source=source, sha256=sha256, now=now
+            "open_import",
+            import_id=import_id,
+            actor=name_of(actor),
+            source=source,
+            sha256=sha256,
+            now=now,
         )
         result = _import(tx, _body(file), custom_reasons, now)
         tx.execute("finish_import", import_id=import_id, now=now)
         entry = AuditEntry(
-            actor=actor,
+            actor=name_of(actor),
             action="import",
             subject=import_id,
             reason=source,
             detail={
+                **known_by,
                 "records": result.records,
                 "already_there": result.already_there,
                 "sha256": sha256,
@@ -150,7 +159,7 @@ def import_lines(
         write_audit(tx, now, [entry])
         return result
 
-    return runner.run(work)
+    return run_guarded(runner, work, actor, "import", source)
 
 
 def _import(

@@ -84,27 +84,8 @@ class Interventions:
                 )
 
         def write(tx: Transaction, units: Sequence[Known], now: datetime) -> None:
-            if custom := self._rules.custom_reasons.get(code):
-                tx.write(
-                    "insert_reasons",
-                    [(custom.code, custom.description, custom.approval_ref)],
-                    now=now,
-                )
-            due_at = format_instant(now)
-            rows = [
-                (
-                    k.wal_id,
-                    k.version,
-                    code,
-                    replay_run_id,
-                    due_at,
-                    k.budget_from,
-                    None,
-                    k.lease_expiries,
-                )
-                for k in units
-            ]
-            write_all(tx, "reset_records", rows, now=now)
+            register_reason(tx, code, self._rules, now)
+            write_put_back(tx, units, code, replay_run_id, now)
 
         return self._move(
             selection, check, write, "replay", Status.PENDING, actor, code, replay_run_id
@@ -153,22 +134,8 @@ class Interventions:
             now = tx.now()
             allowed, refused = _sort_out(versions, found, check)
             write(tx, allowed, now)
-            journal = [
-                transition_row(
-                    known.wal_id,
-                    kind,
-                    source=known.status,
-                    target=target,
-                    version=known.version,
-                    actor=actor,
-                    reason=reason,
-                    replay_run_id=replay_run_id,
-                )
-                for known in allowed
-            ]
-            tx.write("insert_transitions", journal, now=now)
-            entries = [_done_entry(known, kind, actor, reason) for known in allowed]
-            entries += [_refusal_entry(i, e, kind, actor) for i, e in sorted(refused.items())]
+            tell_moves(tx, allowed, kind, target, actor, reason, replay_run_id, now)
+            entries = [_refusal_entry(i, e, kind, actor) for i, e in sorted(refused.items())]
             write_audit(tx, now, entries)
             return allowed, Moved(done=tuple(k.wal_id for k in allowed), refused=refused)
 
@@ -176,6 +143,53 @@ class Interventions:
         labels = ((known.dataset, target.value) for known in entered)
         count_each(self._recorder, names.WAL_RECORDS, labels)
         return moved
+
+
+def register_reason(tx: Transaction, code: str, rules: LedgerRules, now: datetime) -> None:
+    """Make a custom reason known to the database, with the approval that allows it."""
+    if custom := rules.custom_reasons.get(code):
+        row = (custom.code, custom.description, custom.approval_ref)
+        tx.write("insert_reasons", [row], now=now)
+
+
+def write_put_back(
+    tx: Transaction, units: Sequence[Known], reason: str, replay_run_id: str, now: datetime
+) -> None:
+    """Make failed units pending and due for a replay run."""
+    due_at = format_instant(now)
+    rows = [
+        (k.wal_id, k.version, reason, replay_run_id, due_at, k.budget_from, None, k.lease_expiries)
+        for k in units
+    ]
+    write_all(tx, "reset_records", rows, now=now)
+
+
+def tell_moves(
+    tx: Transaction,
+    units: Sequence[Known],
+    kind: str,
+    target: Status,
+    actor: str,
+    reason: str,
+    replay_run_id: str | None,
+    now: datetime,
+) -> None:
+    """Write the edges that units took into the journal, and who moved them into the log."""
+    journal = [
+        transition_row(
+            known.wal_id,
+            kind,
+            source=known.status,
+            target=target,
+            version=known.version,
+            actor=actor,
+            reason=reason,
+            replay_run_id=replay_run_id,
+        )
+        for known in units
+    ]
+    tx.write("insert_transitions", journal, now=now)
+    write_audit(tx, now, [_done_entry(known, kind, actor, reason) for known in units])
 
 
 def _sort_out(

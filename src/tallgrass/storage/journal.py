@@ -3,7 +3,7 @@
 from tallgrass.ledger.vocabulary import Status
 
 
-def transition_row(
+def transition_row(  # noqa: PLR0913 - one a column
     wal_id: str,
     kind: str,
     *,
@@ -13,6 +13,7 @@ def transition_row(
     actor: str,
     reason: str,
     replay_run_id: str | None = None,
+    approval_ref: str | None = None,
 ) -> tuple[object, ...]:
     """Return the journal's row of an edge that a record takes from `version` to the next."""
     return (
@@ -25,5 +26,5 @@ def transition_row(
         actor,
         reason,
         replay_run_id,
-        None,
+        approval_ref,
     )

@@ -43,6 +43,7 @@ NO_EFFECTS: Mapping[str, Effects] = {}
 
 _IGNORED = Decision(action=Action.IGNORE_OLDER)
 _LOOK_AGAIN = Decision(action=Action.WAIT, wait_s=1.0)
+_REPLAYS = SwitchScope.REPLAY.value
 
 
 class Ledger:
@@ -135,6 +136,8 @@ class Ledger:
 
         result = self._runner.run(work, landed)
         count_each(self._recorder, names.WAL_RECORDS, closing.entered(result))
+        count_each(self._recorder, names.REPLAYS, closing.replays.executed)
+        count_each(self._recorder, names.REPLAY_MISMATCHES, closing.replays.mismatched)
         return result
 
     def _receive(self, worker: WorkerLease, units: Sequence[IngestUnit]) -> list[Receipt]:
@@ -229,7 +232,9 @@ class Ledger:
         writes = ClaimWrites(worker, claim_id, now)
         if off.everything:
             return [], writes
-        first = tx.select("due_company", now=now, rows=off.datasets)
+        # What a replay asked for does not start while replays are switched off.
+        paused = [row["dataset"] for row in tx.select("switched_off", scope=_REPLAYS)]
+        first = tx.select("due_company", now=now, rows=off.datasets, replay_off=paused)
         if not first:
             return [], writes
         company = first[0]["company"]
@@ -239,6 +244,7 @@ class Ledger:
             company=company,
             size=company_limit(company, limit),
             rows=off.datasets,
+            replay_off=paused,
         )
         writes.known = tx.select("due_units", rows=[row["wal_id"] for row in found])
         claims = []

@@ -15,9 +15,10 @@ _HEADER = re.compile(r"^-- name: (\w+)\(([^;)]*)(?:;([^)]*))?\)$", re.MULTILINE)
 #: Types of row parameters on PostgreSQL that are not text.
 _COLUMN_TYPES = {
     "integer": "version attempt_no budget_from claimed_version closed_version applied_attempt "
-    "lease_expiries from_version to_version attempts",
+    "lease_expiries from_version to_version attempts attempt",
     "bigint": "object_size position entry_id body_bytes poison_id",
-    "uuid": "wal_id worker_incarnation claim_id commit_id outbox_id",
+    "uuid": "wal_id worker_incarnation claim_id commit_id outbox_id claimed_by",
+    "boolean": "duplicate mismatch",
     "double precision": "west south east north",
     "timestamptz": "event_time time_range_start time_range_end due_at retry_after last_attempt_at "
     "created_at updated_at claimed_at closed_at occurred_at noted_at start_at end_at "
@@ -40,7 +41,7 @@ class Query:
 
 @cache
 def load_queries(schema: str) -> dict[str, Query]:
-    """Return all named statements of a schema: `sqlite`, `postgres` or `sqlite_queue`."""
+    """Return all named statements of a schema: a folder whose name begins with the dialect."""
     queries: dict[str, Query] = {}
     dialect = schema.partition("_")[0]
     folder = files("tallgrass.storage").joinpath("queries").joinpath(schema)

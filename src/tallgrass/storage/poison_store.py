@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from tallgrass.canonical_json import sha256_hex
+from tallgrass.governance.actors import Acting, Role, name_of
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.intake.message import PoisonMessage
 from tallgrass.intake.poison import POISON_BYTES_MAX, PoisonFilter, PoisonState, StoredPoison
 from tallgrass.ledger.redaction import redact
+from tallgrass.storage.actor_store import require_acting, run_guarded
 from tallgrass.storage.audit_store import write_audit
 from tallgrass.storage.rows import instant, instant_or_none
 from tallgrass.storage.transaction_runner import TransactionRunner
@@ -85,31 +87,33 @@ class PoisonStore:
         return {state: row[state.value] for state in PoisonState}
 
     def begin_feeding(
-        self, messages: Sequence[StoredPoison], *, feed_id: str, actor: str, reason: str
+        self, messages: Sequence[StoredPoison], *, feed_id: str, actor: Acting, reason: str
     ) -> None:
         """Record, before anything is sent, that messages will be fed, and who wants it why."""
-        entries = [
-            AuditEntry(
-                actor=actor,
-                action="poison_feed",
-                subject=subject_of(message.poison_id),
-                reason=reason,
-                detail={
-                    "feed_id": feed_id,
-                    "queue": message.queue,
-                    "body_sha256": message.body_sha256,
-                    "error_code": message.error_code,
-                },
-            )
-            for message in messages
-        ]
 
         def work(tx: Transaction) -> None:
+            known_by = require_acting(tx, actor, Role.OPERATOR, "feeding messages")
             rows = [(message.poison_id,) for message in messages]
             tx.write("begin_feeding", rows, feed_id=feed_id)
+            entries = [
+                AuditEntry(
+                    actor=name_of(actor),
+                    action="poison_feed",
+                    subject=subject_of(message.poison_id),
+                    reason=reason,
+                    detail={
+                        **known_by,
+                        "feed_id": feed_id,
+                        "queue": message.queue,
+                        "body_sha256": message.body_sha256,
+                        "error_code": message.error_code,
+                    },
+                )
+                for message in messages
+            ]
             write_audit(tx, tx.now(), entries)
 
-        self._runner.run(work)
+        run_guarded(self._runner, work, actor, "poison_feed", subject_of(messages[0].poison_id))
 
     def confirm_feeding(
         self, sent: Mapping[int, str], *, feed_id: str, actor: str, reason: str

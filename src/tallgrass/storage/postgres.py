@@ -115,9 +115,11 @@ class PostgresDatabase:
 class PostgresTransaction:
     """An open transaction on PostgreSQL."""
 
-    def __init__(self, connection: psycopg.Connection[dict[str, Any]]) -> None:
+    def __init__(
+        self, connection: psycopg.Connection[dict[str, Any]], schema: str = "postgres"
+    ) -> None:
         self.connection = connection
-        self._queries = load_queries("postgres")
+        self._queries = load_queries(schema)
 
     def now(self) -> datetime:
         """Return the server's time; not the transaction's, which ages while locks are awaited."""

@@ -109,7 +109,10 @@ def owned_item_from(row: Row) -> OwnedItem | None:
     if row["item_id"] is None:
         return None
     return OwnedItem(
-        collection_id=row["item_collection_id"], item_id=row["item_id"], sha256=row["item_sha256"]
+        collection_id=row["item_collection_id"],
+        item_id=row["item_id"],
+        sha256=row["item_sha256"],
+        activity_id=row["item_activity_id"],
     )
 
 

@@ -99,6 +99,14 @@ BYTES_INGESTED: Final = "nodd_sns.bytes_ingested_total"
 INGEST_LATENCY: Final = "nodd_sns.ingest_latency_seconds"
 BATCH_UNITS: Final = "nodd_sns.batch_units"
 BATCH_SECONDS: Final = "nodd_sns.batch_seconds"
+REPLAYS: Final = "nodd_sns.replays_total"
+REPLAY_HITS: Final = "nodd_sns.replay_hits_total"
+REPLAY_MISMATCHES: Final = "nodd_sns.replay_mismatch_total"
+OUTBOX_PUBLICATIONS: Final = "nodd_sns.outbox_publications_total"
+OUTBOX_DISPATCHES: Final = "nodd_sns.outbox_dispatches_total"
+OUTBOX_LATENCY: Final = "nodd_sns.outbox_latency_seconds"
+OUTBOX_DUPLICATES: Final = "nodd_sns.outbox_duplicates_total"
+OUTBOX_FENCED: Final = "nodd_sns.outbox_fenced_total"
 
 
 def _counter(
@@ -213,6 +221,42 @@ METRICS: Final = _table(
         _histogram(
             BATCH_SECONDS, ("source",), "time from receiving a batch to acknowledging it", unit="s"
         ),
+        _counter(
+            REPLAYS,
+            ("dataset", "reason"),
+            "records that a replay run had executed, each once; later retries are not counted",
+            has_env=True,
+        ),
+        _counter(
+            REPLAY_HITS,
+            ("dataset",),
+            "records of replay runs whose item was what a re-run would give: nothing was run",
+        ),
+        _counter(
+            REPLAY_MISMATCHES,
+            ("dataset",),
+            "records whose replay gave another result than before, as nobody had announced",
+        ),
+        _counter(
+            OUTBOX_PUBLICATIONS,
+            ("outcome",),
+            "events given to `publish`: `recorded`, `duplicate` or refused as a `conflict`",
+        ),
+        _counter(
+            OUTBOX_DISPATCHES,
+            ("target", "event_name", "dispatch_status"),
+            "sends of events that ended, as `success` or `failure`",
+        ),
+        _histogram(
+            OUTBOX_LATENCY,
+            ("target",),
+            "time from writing an event to its delivery, by the database's clock",
+            unit="s",
+        ),
+        _counter(OUTBOX_DUPLICATES, ("target",), "deliveries that the target said it had before"),
+        _counter(
+            OUTBOX_FENCED, ("target",), "sends whose results came after their lease had ended"
+        ),
     )
 )
 
@@ -264,8 +308,23 @@ WORKER_STARTED: Final = "worker_started"
 WORKER_STOPPED: Final = "worker_stopped"
 WORKER_FENCED: Final = "worker_fenced"
 WORKER_DIED: Final = "worker_died"
+EVENT_UNDELIVERED: Final = "event_undelivered"
+EVENT_EXHAUSTED: Final = "event_exhausted"
+DELIVERIES_LOST: Final = "deliveries_lost"
+DISPATCH_STARTED: Final = "dispatch_started"
+DISPATCH_STOPPED: Final = "dispatch_stopped"
 
 _UNIT_FIELDS: Final = ("wal_id", "dataset", "object_uri_hash", "status", "error_code", "message")
+
+_DELIVERY_FIELDS: Final = (
+    "outbox_id",
+    "pipeline_id",
+    "event_name",
+    "target",
+    "attempt",
+    "error_code",
+    "message",
+)
 
 EVENTS: Final = _table(
     (
@@ -340,6 +399,36 @@ EVENTS: Final = _table(
             level="error",
             fields=("pid", "exit_code"),
             meaning="a worker process ended without a word; another takes its place",
+        ),
+        LogEvent(
+            name=EVENT_UNDELIVERED,
+            level="warning",
+            fields=_DELIVERY_FIELDS,
+            meaning="a send failed; the event is tried again after its back-off",
+        ),
+        LogEvent(
+            name=EVENT_EXHAUSTED,
+            level="error",
+            fields=_DELIVERY_FIELDS,
+            meaning="an event was given up until somebody asks for it again",
+        ),
+        LogEvent(
+            name=DELIVERIES_LOST,
+            level="warning",
+            fields=("target", "count"),
+            meaning="the lease of sends had ended; others send these events again",
+        ),
+        LogEvent(
+            name=DISPATCH_STARTED,
+            level="info",
+            fields=("targets",),
+            meaning="dispatchers began to look for events",
+        ),
+        LogEvent(
+            name=DISPATCH_STOPPED,
+            level="info",
+            fields=("dispatched", "undelivered"),
+            meaning="dispatchers ended in good order; so many events are still undelivered",
         ),
     )
 )

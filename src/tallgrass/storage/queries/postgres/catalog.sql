@@ -23,11 +23,11 @@ SELECT x.wal_id, x.activity_id, x.attempt_no, convert_to(x.body, 'UTF8'), x.sha2
 FROM each_row AS x
 ON CONFLICT DO NOTHING;
 
--- name: insert_events(now, pipeline_id; outbox_id, subject, event_name, dataset_id, event_version, idempotency_key, target, payload, care_label)
+-- name: insert_events(now, pipeline_id; outbox_id, subject, event_name, dataset_id, event_version, idempotency_key, target, payload, care_label, governance_ref)
 INSERT INTO outbox (outbox_id, subject, pipeline_id, event_name, dataset_id, version,
-  idempotency_key, target, payload, care_label, created_at)
+  idempotency_key, target, payload, care_label, governance_ref, created_at)
 SELECT x.outbox_id, x.subject, :pipeline_id, x.event_name, x.dataset_id, x.event_version,
-  x.idempotency_key, x.target, convert_to(x.payload, 'UTF8'), x.care_label, :now
+  x.idempotency_key, x.target, convert_to(x.payload, 'UTF8'), x.care_label, x.governance_ref, :now
 FROM each_row AS x
 ON CONFLICT DO NOTHING;
 
@@ -47,3 +47,12 @@ SELECT collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, ea
   end_at, created_at, updated_at
 FROM stac_items WHERE (collection_id, item_id) > (:collection_id, :item_id)
 ORDER BY collection_id, item_id LIMIT :size;
+
+-- name: projection_lag()
+-- How far the copy in pgstac is behind; no collections where there is none.
+SELECT (SELECT count(*) FROM stac_projections) AS collections,
+  (SELECT count(*) FROM stac_projections AS p
+   JOIN stac_items AS i ON i.collection_id = p.collection_id AND i.item_id > p.copied_to) AS uncopied,
+  (SELECT count(*) FROM stac_changes) AS changed,
+  (SELECT min(changed_at) FROM stac_changes) AS oldest,
+  (SELECT max(projected_at) FROM stac_projections) AS projected_at;

@@ -119,6 +119,9 @@ JOIN wal_records AS r ON r.wal_id = i.wal_id
 JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.applied_attempt
 JOIN provenance AS p ON p.wal_id = a.wal_id AND p.activity_id = a.prov_activity_id;
 
+-- name: provenance_document(wal_id, activity_id)
+SELECT body FROM provenance WHERE wal_id = :wal_id::uuid AND activity_id = :activity_id;
+
 -- name: collection_bodies()
 SELECT collection_id, body FROM stac_collections ORDER BY collection_id;
 

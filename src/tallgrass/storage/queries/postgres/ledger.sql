@@ -27,6 +27,8 @@ ORDER BY wal_id FOR NO KEY UPDATE;
 SELECT r.wal_id, r.object_uri, r.dataset, r.status, r.version, r.attempts, r.budget_from,
   r.lease_expiries, r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.replay_run_id,
   i.collection_id AS item_collection_id, i.item_id, i.sha256 AS item_sha256,
+  (SELECT d.prov_activity_id FROM wal_attempts AS d
+   WHERE d.wal_id = r.wal_id AND d.attempt_no = r.applied_attempt) AS item_activity_id,
   a.object_etag, a.object_size, a.object_version_id, a.read_etag,
   coalesce(a.object_sequencer, (
     SELECT earlier.object_sequencer FROM wal_attempts AS earlier
@@ -42,17 +44,22 @@ LEFT JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.attempts
 LEFT JOIN workers AS w ON w.incarnation = a.worker_incarnation
 LEFT JOIN stac_items AS i ON i.wal_id = r.wal_id;
 
--- name: due_company(now, rows)
--- The company that the longest-due unit wants; :rows are the datasets that are switched off.
+-- name: due_company(now, rows, replay_off)
+-- The company that the longest-due unit wants; :rows are the datasets that are switched off, and
+-- :replay_off those whose replays are.
 SELECT least(lease_expiries, 2) AS company FROM wal_records
 WHERE due_at <= :now AND due_at IS NOT NULL
   AND dataset NOT IN (SELECT value FROM json_array_elements_text(:rows::json) AS off (value))
+  AND (replay_run_id IS NULL OR NOT EXISTS (
+    SELECT 1 FROM json_array_elements_text(:replay_off::json) AS paused (value) WHERE paused.value = dataset OR paused.value = '*'))
 ORDER BY due_at LIMIT 1;
 
--- name: due_ids(now, company, size, rows)
+-- name: due_ids(now, company, size, rows, replay_off)
 SELECT wal_id FROM wal_records
 WHERE due_at <= :now AND due_at IS NOT NULL AND least(lease_expiries, 2) = :company
   AND dataset NOT IN (SELECT value FROM json_array_elements_text(:rows::json) AS off (value))
+  AND (replay_run_id IS NULL OR NOT EXISTS (
+    SELECT 1 FROM json_array_elements_text(:replay_off::json) AS paused (value) WHERE paused.value = dataset OR paused.value = '*'))
 ORDER BY due_at LIMIT :size FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: due_units(rows)
@@ -60,6 +67,8 @@ SELECT r.wal_id, r.dataset, r.object_uri, r.provider, r.queue, r.event_time, r.t
   r.time_range_end, r.status, r.version, r.attempts, r.budget_from, r.lease_expiries,
   r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.replay_run_id,
   i.collection_id AS item_collection_id, i.item_id, i.sha256 AS item_sha256, r.extensions,
+  (SELECT d.prov_activity_id FROM wal_attempts AS d
+   WHERE d.wal_id = r.wal_id AND d.attempt_no = r.applied_attempt) AS item_activity_id,
   a.event_time AS attempt_event_time, a.sns_message_id, a.object_etag, a.object_size,
   a.object_sequencer, a.object_version_id, NULL::timestamptz AS held_until
 FROM json_array_elements_text(:rows::json) AS due (value)

@@ -19,11 +19,11 @@ INSERT INTO provenance (wal_id, activity_id, attempt_no, body, sha256, run, crea
 VALUES (:wal_id, :activity_id, :attempt_no, CAST(:body AS BLOB), :sha256, CAST(:run AS BLOB), :now)
 ON CONFLICT DO NOTHING;
 
--- name: insert_events(now, pipeline_id; outbox_id, subject, event_name, dataset_id, event_version, idempotency_key, target, payload, care_label)
+-- name: insert_events(now, pipeline_id; outbox_id, subject, event_name, dataset_id, event_version, idempotency_key, target, payload, care_label, governance_ref)
 INSERT INTO outbox (outbox_id, subject, pipeline_id, event_name, dataset_id, version,
-  idempotency_key, target, payload, care_label, created_at)
+  idempotency_key, target, payload, care_label, governance_ref, created_at)
 VALUES (:outbox_id, :subject, :pipeline_id, :event_name, :dataset_id, :event_version,
-  :idempotency_key, :target, CAST(:payload AS BLOB), :care_label, :now)
+  :idempotency_key, :target, CAST(:payload AS BLOB), :care_label, :governance_ref, :now)
 ON CONFLICT DO NOTHING;
 
 -- name: insert_collections(now; collection_id, body, sha256)
@@ -40,3 +40,12 @@ SELECT collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, ea
   end_at, created_at, updated_at
 FROM stac_items WHERE (collection_id, item_id) > (:collection_id, :item_id)
 ORDER BY collection_id, item_id LIMIT :size;
+
+-- name: projection_lag()
+-- How far the copy in pgstac is behind; no collections where there is none.
+SELECT (SELECT count(*) FROM stac_projections) AS collections,
+  (SELECT count(*) FROM stac_projections AS p
+   JOIN stac_items AS i ON i.collection_id = p.collection_id AND i.item_id > p.copied_to) AS uncopied,
+  (SELECT count(*) FROM stac_changes) AS changed,
+  (SELECT min(changed_at) FROM stac_changes) AS oldest,
+  (SELECT max(projected_at) FROM stac_projections) AS projected_at;

@@ -4,10 +4,27 @@
 INSERT INTO kill_switches (scope, dataset, is_on, actor, reason, changed_at)
 VALUES (:scope, :dataset, :is_on, :actor, :reason, :now)
 ON CONFLICT (scope, dataset) DO UPDATE SET is_on = excluded.is_on, actor = excluded.actor,
-  reason = excluded.reason, changed_at = excluded.changed_at;
+  reason = excluded.reason, changed_at = excluded.changed_at, by_freeze = 0;
 
 -- name: list_switches()
-SELECT scope, dataset, is_on, actor, reason, changed_at FROM kill_switches ORDER BY scope, dataset;
+SELECT scope, dataset, is_on, actor, reason, changed_at, by_freeze
+FROM kill_switches ORDER BY scope, dataset;
+
+-- name: freeze_scope(now, scope, actor, reason)
+-- A switch that is on already stays what it is: the end of the freeze must not clear it.
+INSERT INTO kill_switches (scope, dataset, is_on, actor, reason, changed_at, by_freeze)
+VALUES (:scope, '*', 1, :actor, :reason, :now, 1)
+ON CONFLICT (scope, dataset) DO UPDATE SET is_on = 1, actor = excluded.actor,
+  reason = excluded.reason, changed_at = excluded.changed_at, by_freeze = 1
+WHERE kill_switches.is_on = 0;
+
+-- name: frozen_scopes()
+SELECT scope FROM kill_switches WHERE is_on = 1 AND by_freeze = 1 ORDER BY scope;
+
+-- name: thaw(now, actor, reason)
+UPDATE kill_switches SET is_on = 0, by_freeze = 0, actor = :actor, reason = :reason,
+  changed_at = :now
+WHERE is_on = 1 AND by_freeze = 1;
 
 -- name: insert_audit(now; actor, action, subject, reason, approval_ref, detail)
 INSERT INTO audit_log (occurred_at, actor, action, subject, reason, approval_ref, detail)

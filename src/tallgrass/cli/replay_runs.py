@@ -1,0 +1,186 @@
+"""``tallgrass replay runs`` and ``tallgrass replay diff``: what replays came to; only read."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from tallgrass.bootstrap import Stores
+from tallgrass.cli.invocation import (
+    PAGE_MAX,
+    Invocation,
+    examples,
+    output_option,
+    pass_invocation,
+)
+from tallgrass.cli.replay_run import show_report
+from tallgrass.cli.text import plain, print_json, printable
+from tallgrass.clock import format_instant
+from tallgrass.errors import InvalidInput, UnknownRecord
+from tallgrass.replay.run import Run, RunRecord, RunReport, report_of
+
+
+@click.group(name="runs", epilog=examples("tallgrass replay runs list"))
+def runs() -> None:
+    """Look at replay runs."""
+
+
+@runs.command(name="list", epilog=examples("tallgrass replay runs list --limit 10"))
+@click.option(
+    "--limit", type=click.IntRange(1, PAGE_MAX), default=50, show_default=True, help="Runs shown."
+)
+@click.option("--after", metavar="RUN_ID", help="Go on after this run.")
+@output_option
+@pass_invocation
+def list_runs(invocation: Invocation, *, limit: int, after: str | None, as_json: bool) -> None:
+    """List runs, newest first."""
+    with invocation.stores(read_only=True) as stores:
+        if after is not None:
+            _find(stores, after)
+        page = stores.replay_runs.each(after=after, size=limit)
+        found = [(run, report_of(run, stores.replay_runs.counts(run))) for run in page]
+    if as_json:
+        print_json({"runs": [_document(run, report) for run, report in found]})
+        return
+    from tallgrass.cli.tables import show_table  # noqa: PLC0415 - rich is for people only
+
+    show_table(
+        ("run", "state", "reason", "by", "planned", "done", "failed", "mismatches", "started"),
+        [
+            (
+                run.order.replay_run_id,
+                report.state.value,
+                run.order.reason,
+                run.actor,
+                report.planned,
+                report.done,
+                report.failed,
+                report.mismatches,
+                format_instant(run.started_at),
+            )
+            for run, report in found
+        ],
+    )
+
+
+@runs.command(name="show", epilog=examples("tallgrass replay runs show RUN_ID"))
+@click.argument("run_id")
+@click.option("--records", "with_records", is_flag=True, help="Tell each record too.")
+@output_option
+@pass_invocation
+def show_run(invocation: Invocation, run_id: str, *, with_records: bool, as_json: bool) -> None:
+    """Tell what a run was for and what it has come to."""
+    with invocation.stores(read_only=True) as stores:
+        run = _find(stores, run_id)
+        report = report_of(run, stores.replay_runs.counts(run))
+        records = list(stores.replay_runs.records(run_id)) if with_records else []
+    if as_json:
+        rows = {"records": [_record(each) for each in records]} if with_records else {}
+        print_json({**_document(run, report), **rows})
+        return
+    order = run.order
+    for name, value in (
+        ("mode", order.mode.value),
+        ("reason", order.reason),
+        ("by", run.actor),
+        ("approval", order.approval_id),
+        ("change", order.change_ref),
+        ("incident", order.incident_ref),
+        ("policy", order.policy_ref),
+        ("plan sha256", order.plan_sha256),
+        ("started", format_instant(run.started_at)),
+    ):
+        if value is not None:
+            sys.stdout.write(f"{name}: {printable(str(value))}\n")
+    show_report(report, as_json=False)
+    for each in records:
+        about = printable(each.reason or "")
+        sys.stdout.write(f"{each.wal_id}  {each.action.value:6}  {each.outcome.value:7}  {about}\n")
+
+
+@click.command(
+    name="diff",
+    epilog=examples("tallgrass replay diff RUN_ID", "tallgrass replay diff WAL_ID --output json"),
+)
+@click.argument("name", metavar="RUN_ID|WAL_ID")
+@click.option("--unexpected", is_flag=True, help="Only records that mismatch.")
+@output_option
+@pass_invocation
+def diff(invocation: Invocation, name: str, *, unexpected: bool, as_json: bool) -> None:
+    """Show field by field what a run changed, or what runs changed in a unit."""
+    with invocation.stores(read_only=True) as stores:
+        found = [
+            each
+            for each in _records_of(stores, name)
+            if each.mismatch or (each.changes and not unexpected)
+        ]
+    if as_json:
+        print_json({"name": name, "records": [_record(each) for each in found]})
+        return
+    for each in found:
+        _show_changes(each)
+    mismatches = sum(each.mismatch for each in found)
+    sys.stdout.write(f"{len(found):,} records changed, {mismatches:,} of them a mismatch\n")
+
+
+def _show_changes(record: RunRecord) -> None:
+    word = "MISMATCH" if record.mismatch else "changed"
+    sys.stdout.write(
+        f"{record.wal_id}  {printable(record.dataset)}  {word}, {record.changed_fields:,} fields,"
+        f" run {printable(record.replay_run_id)}, attempt {record.attempt_no}\n"
+    )
+    for change in record.changes:
+        note = "  (announced)" if change.expected else ""
+        sys.stdout.write(f"  {change.document}{printable(change.pointer)}{note}\n")
+        for sign, value in (("-", change.before), ("+", change.after)):
+            if value is not None:
+                sys.stdout.write(f"    {sign} {printable(value)}\n")
+    if record.changed_fields > len(record.changes):
+        more = record.changed_fields - len(record.changes)
+        sys.stdout.write(f"  … and {more:,} fields more\n")
+
+
+def _records_of(stores: Stores, name: str) -> Iterator[RunRecord]:
+    if stores.replay_runs.find(name) is not None:
+        return stores.replay_runs.records(name)
+    try:
+        record = stores.reader.record(name)
+    except (InvalidInput, UnknownRecord):
+        message = f"there is neither a run nor a unit {name}"
+        raise UnknownRecord(message, code="run_unknown") from None
+    return iter(stores.replay_runs.records_of_unit(record.wal_id))
+
+
+def _find(stores: Stores, run_id: str) -> Run:
+    run = stores.replay_runs.find(run_id)
+    if run is None:
+        raise UnknownRecord(f"there is no run {run_id}", code="run_unknown")
+    return run
+
+
+def _document(run: Run, report: RunReport) -> dict[str, Any]:
+    order = run.order
+    return {
+        **report.document(),
+        "mode": order.mode.value,
+        "intent": order.intent.value,
+        "reason": order.reason,
+        "actor": run.actor,
+        "approval_id": order.approval_id,
+        "change_ref": order.change_ref,
+        "incident_ref": order.incident_ref,
+        "policy_ref": order.policy_ref,
+        "plan_sha256": order.plan_sha256,
+        "expected": list(order.expected),
+        "code_version": order.code_version,
+        "config_version": order.config_version,
+        "started_at": format_instant(run.started_at),
+        "finished_at": None if run.finished_at is None else format_instant(run.finished_at),
+    }
+
+
+def _record(record: RunRecord) -> dict[str, Any]:
+    value: dict[str, Any] = plain(asdict(record))
+    return value

@@ -1,0 +1,134 @@
+"""Places generalised to a grid of degrees: always to the same cell, never by chance.
+
+A tier says how exact a place may be told (Chapman's best practice for sensitive places): 1°, 0.1°,
+0.01° or 0.001°. `mask` looks through a JSON document: GeoJSON geometries, boxes, fields of latitude
+and longitude, and texts such as ids and hrefs that spell coordinates. One place that must not be
+told exactly makes all places of the document coarse: its neighbours would give it away.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from tallgrass.governance.places import (
+    Document,
+    Extent,
+    Position,
+    extents_in,
+    snapped,
+)
+
+
+class Tier(IntEnum):
+    """How exact a place may be told: the decimals of a degree that stay."""
+
+    #: 1°, about 100 km: extreme sensitivity.
+    EXTREME = 0
+    #: 0.1°, about 10 km.
+    HIGH = 1
+    #: 0.01°, about 1 km.
+    MEDIUM = 2
+    #: 0.001°, about 100 m.
+    LOW = 3
+
+    @property
+    def degrees(self) -> float:
+        """The size of a cell."""
+        return float(f"1e-{self.value}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtectedArea:
+    """A box inside of which places may be told only so exactly; it may cross 180°."""
+
+    name: str
+    west: float
+    south: float
+    east: float
+    north: float
+    tier: Tier
+
+    def holds(self, position: Position) -> bool:
+        """Tell whether a longitude and latitude lie in it, its edges included."""
+        longitude, latitude = position
+        if not self.south <= latitude <= self.north:
+            return False
+        if self.west <= self.east:
+            return self.west <= longitude <= self.east
+        return longitude >= self.west or longitude <= self.east
+
+    def is_told_by(self, extent: Extent) -> bool:
+        """Tell whether an extent gives away a place in the area.
+
+        One does that has a corner in it, or that meets it and is itself smaller than the cell that
+        is allowed: its position tells where the area is. A satellite's view of half the Earth
+        tells nothing.
+        """
+        if any(self.holds(position) for position in extent.positions):
+            return True
+        size = self.tier.degrees
+        small = extent.east - extent.west < size and extent.north - extent.south < size
+        return small and self._meets(extent)
+
+    def _meets(self, extent: Extent) -> bool:
+        if extent.south > self.north or extent.north < self.south:
+            return False
+        if self.west <= self.east:
+            return extent.west <= self.east and extent.east >= self.west
+        return extent.east >= self.west or extent.west <= self.east
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskingPolicy:
+    """What must not be told exactly: areas anywhere, and everything under a care label."""
+
+    areas: tuple[ProtectedArea, ...] = ()
+    #: Care label → the tier of all places of its documents.
+    labels: tuple[tuple[str, Tier], ...] = (
+        ("sensitive", Tier.HIGH),
+        ("restricted", Tier.EXTREME),
+    )
+
+    def tier_of(self, document: Document, care_label: str) -> Tier | None:
+        """Return the strictest tier that the document falls under; None if all may be told."""
+        tiers = [tier for label, tier in self.labels if label == care_label]
+        if self.areas:
+            tiers.extend(self._tiers_by_area(extents_in(document)))
+        return min(tiers, default=None)
+
+    def _tiers_by_area(self, extents: Iterator[Extent]) -> Iterator[Tier]:
+        for extent in extents:
+            for area in self.areas:
+                if area.is_told_by(extent):
+                    yield area.tier
+
+
+#: Everything may be told, whatever its label.
+NO_MASKING = MaskingPolicy(labels=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Masked:
+    """A document that may be told, and how exact its places are; None: as they were."""
+
+    document: Mapping[str, Any]
+    tier: Tier | None
+
+
+def mask(document: Mapping[str, Any], care_label: str, policy: MaskingPolicy) -> Masked:
+    """Return the document with its places as exact as the policy allows.
+
+    A document without places is returned as it is, whatever its label.
+    """
+    tier = policy.tier_of(document, care_label)
+    if tier is None:
+        return Masked(document=document, tier=None)
+    while True:
+        made = snapped(document, tier.value)
+        # A coarser place may lie in an area that is stricter still.
+        stricter = policy.tier_of(made, care_label)
+        if stricter is None or stricter >= tier:
+            changed = made != document
+            return Masked(document=made if changed else document, tier=tier if changed else None)
+        tier = stricter

@@ -1,0 +1,1 @@
+"""Replay: what is selected, what would be done with it, and doing it."""
