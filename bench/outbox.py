@@ -52,9 +52,9 @@ SELECT (lpad(to_hex(%(first)s + n), 12, '0') || '7' || substr(md5(n::text), 1, 3
   'null', %(payload)s, 'public', clock_timestamp()
 FROM generate_series(1, %(count)s) AS n"""
 
-_BARE_KEYS = """INSERT INTO idempotency_keys (idempotency_key, dataset_id, version, payload_sha256,
-  care_label, created_at)
-SELECT k, 'd', '1.0.0', h, 'public', clock_timestamp()
+_BARE_KEYS = """INSERT INTO idempotency_keys (idempotency_key, subject, pipeline_id, event_name,
+  dataset_id, version, payload_sha256, care_label, created_at)
+SELECT k, 'subject', 'pipeline', 'made', 'd', '1.0.0', h, 'public', clock_timestamp()
 FROM json_to_recordset(%s::json) AS x (k text, h text)"""
 _BARE_EVENTS = """INSERT INTO outbox (outbox_id, subject, pipeline_id, event_name, dataset_id,
   version, idempotency_key, target, payload, care_label, created_at)

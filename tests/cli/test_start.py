@@ -54,6 +54,7 @@ def test_the_list_of_commands_is_complete() -> None:
         "outbox dispatch", "outbox status", "outbox list", "outbox show", "outbox requeue",
         "outbox ledger",
         "inspect message", "inspect key", "inspect object",
+        "replay runs", "replay diff",
         "quarantine list", "quarantine show", "quarantine release",
         "actors add", "actors rotate", "actors revoke", "actors list",
         "approvals request", "approvals list", "approvals show", "approvals approve",

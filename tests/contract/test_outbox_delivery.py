@@ -16,6 +16,7 @@ from tallgrass.outbox.deliveries import DeliveryFilter
 from tallgrass.outbox.dispatch_rules import (
     AttemptOutcome,
     ClaimedEvent,
+    Claims,
     DeliveryState,
     DispatchRules,
     Settlement,
@@ -47,8 +48,12 @@ class Outbox:
 
     def claim(self, dispatcher: str = ONE, limit: int = 100, **options: Any) -> list[ClaimedEvent]:
         """Claim of the target `t`."""
+        return list(self.claims(dispatcher, limit, **options).events)
+
+    def claims(self, dispatcher: str = ONE, limit: int = 100, **options: Any) -> Claims:
+        """Claim of the target `t`; return what was given up as well."""
         options = {"rules": RULES, **options}
-        return list(self.store.claim("t", dispatcher=dispatcher, limit=limit, **options))
+        return self.store.claim("t", dispatcher=dispatcher, limit=limit, **options)
 
     def settle(self, claims: Sequence[ClaimedEvent], dispatcher: str = ONE, **how: Any) -> set[str]:
         """Settle all alike; return the lost."""
@@ -292,6 +297,35 @@ def test_the_last_attempt_may_be_lost_but_none_follows(outbox: Outbox) -> None:
     assert outbox.claim() == []
 
 
+def test_a_claim_tells_what_it_gave_up(outbox: Outbox) -> None:
+    """Of events without a try left, the claim tells how they now stand, beside those it hands out."""
+    write(outbox.backend, 1)
+    once = DispatchRules(attempts_max=1)
+    assert ids(outbox.claim(rules=once)) == [event_id(1)]
+    outbox.expire()
+    write(outbox.backend, 2)
+    claims = outbox.claims(TWO, rules=once)
+    assert ids(claims.events) == [event_id(2)]
+    (given_up,) = claims.exhausted
+    assert (given_up.event.outbox_id, given_up.event.attempt) == (event_id(1), 1)
+    assert given_up.exhausted
+    assert given_up.error_code == "dispatcher_lost"
+    assert given_up.error == "the last dispatcher that had it was not heard of again"
+
+
+def test_fewer_attempts_than_were_made_keep_the_true_error(outbox: Outbox) -> None:
+    """Who lowers the limit gives up what failed before by its own error, not by a lost dispatcher."""
+    write(outbox.backend, 1)
+    for _ in range(2):
+        outbox.fail(outbox.claim(), 0.0)
+        outbox.expire()
+    claims = outbox.claims(rules=DispatchRules(attempts_max=2))
+    assert not claims.events
+    assert [(one.error_code, one.error) for one in claims.exhausted] == [("sink_timeout", "late")]
+    assert outbox.deliveries() == [("failed", 2, 0, 0, None, "sink_timeout", "late")]
+    assert [outcome for _, _, outcome, _ in outbox.attempts()] == ["failed", "failed"]
+
+
 def test_what_is_given_back_costs_no_try(outbox: Outbox) -> None:
     """A released event is due at once, and keeps all of its attempts for sends."""
     write(outbox.backend, 1)
@@ -429,6 +463,28 @@ def test_an_ordered_event_waits_for_a_transaction_that_began_before(
     postgres_databases.drop(outbox.backend.url)
 
 
+@pytest.mark.conformance("C-32")
+def test_an_ordered_event_does_not_wait_for_another_database(
+    postgres_databases: Databases,
+) -> None:
+    """Who writes in another database of the server writes no event here, however long it takes."""
+    outbox = Outbox(Backend("postgres", postgres_databases.create(template(postgres_databases))))
+    elsewhere = Backend("postgres", postgres_databases.create())
+    unfinished = elsewhere.connect()
+    unfinished.execute("BEGIN")
+    unfinished.execute("SELECT pg_current_xact_id()")
+    write(outbox.backend, 1)
+    outbox.settle(claims := outbox.claim(ordered=True))
+    assert ids(claims) == [event_id(1)]
+    unfinished.execute("PREPARE TRANSACTION 'elsewhere'")
+    write(outbox.backend, 2)
+    assert ids(outbox.claim(ordered=True)) == [event_id(2)]
+    unfinished.execute("ROLLBACK PREPARED 'elsewhere'")
+    for backend in (outbox.backend, elsewhere):
+        backend.close()
+        postgres_databases.drop(backend.url)
+
+
 def template(databases: Databases) -> str:
     """Return the name of a migrated database."""
     return databases.template("ledger", lambda url: prepare("postgres", url).close())
@@ -443,7 +499,9 @@ def exhaust(outbox: Outbox, *numbers: int, **changes: Any) -> None:
     write(outbox.backend, *numbers, **changes)
     target = changes.get("target", "t")
     outbox.fail(
-        outbox.store.claim(target, dispatcher=ONE, limit=100, rules=RULES), None, error_code=code
+        outbox.store.claim(target, dispatcher=ONE, limit=100, rules=RULES).events,
+        None,
+        error_code=code,
     )
 
 
@@ -621,7 +679,9 @@ def test_threads_never_get_the_same_event(outbox: Outbox) -> None:
         barrier.wait(60)
         mine: list[str] = []
         dispatcher = str(uuid.UUID(int=number + 10))
-        while claims := stores.outbox.claim("t", dispatcher=dispatcher, limit=7, rules=RULES):
+        while claims := stores.outbox.claim(
+            "t", dispatcher=dispatcher, limit=7, rules=RULES
+        ).events:
             mine += ids(claims)
         got.append(mine)
         stores.close()

@@ -110,7 +110,7 @@ def test_a_unit_at_its_limit_is_refused(backend: Backend) -> None:
     assert put_back(looser, wal_id).done == (wal_id,)
 
 
-@pytest.mark.conformance("SM-4.5a")
+@pytest.mark.conformance("SM-4.5a", "C-06")
 def test_a_code_that_policy_does_not_replay_is_refused(backend: Backend) -> None:
     """Without a list the registry decides; a given list decides alone, both ways."""
     scene = Scene(backend)

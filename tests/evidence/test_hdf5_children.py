@@ -81,6 +81,7 @@ def test_an_image_of_a_satellite_is_told(children: Hdf5Children) -> None:
     assert header["bbox"] == pytest.approx(expected, abs=1e-4)
     assert header["attributes"] == {
         "platform_ID": "G16",
+        "dataset_name": ABI.rpartition("/")[2],
         "orbital_slot": "GOES-East",
         "scene_id": "Mesoscale",
         "timeline_id": "ABI Mode 6",

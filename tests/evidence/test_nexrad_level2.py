@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tallgrass.datasets.definition import FileFormat
-from tests.evidence.samples import gzipped, ldm, nexrad, plain_nexrad, read, volume_header
+from tests.datasets.noaa_data import noaa_data
+from tests.evidence.samples import (
+    gzipped,
+    ldm,
+    nexrad,
+    plain_nexrad,
+    read,
+    read_near,
+    volume_header,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,3 +131,37 @@ def test_a_gzipped_volume_of_today_is_recognised() -> None:
 def test_gzip_around_something_else_is_no_volume() -> None:
     """A gzip file is a volume only if there is one in it."""
     assert read(LEVEL2, gzipped(b"something else" * 200)) == ({}, ("content_type_invalid",))
+
+
+@pytest.mark.parametrize("name", ["KDMX20250101_225441_V06", "Level2_KFTG_20150430_1419.ar2v"])
+def test_a_damaged_start_of_a_record_is_seen(name: str) -> None:
+    """Mark, level and block mark of a real volume's first, second and last record are looked at."""
+    data = noaa_data("nexrad-l2", name).read_bytes()
+    assert read_near(LEVEL2, data)[1] == ()
+    starts, at = [], 24
+    while at < len(data):
+        starts.append(at)
+        at += 4 + abs(int.from_bytes(data[at : at + 4], "big", signed=True))
+    for start in (*starts[:2], starts[-1]):
+        for place in range(start + 4, start + 14):
+            damaged = data[:place] + bytes([data[place] ^ 0x40]) + data[place + 1 :]
+            assert read_near(LEVEL2, damaged)[1] == ("content_type_invalid",), place - start
+
+
+@pytest.mark.parametrize("name", ["KDMX20250101_225441_V06", "Level2_KFTG_20150430_1419.ar2v"])
+def test_metadata_that_do_not_decompress_are_seen(name: str) -> None:
+    """A changed checksum or byte inside the first record of a real volume is found."""
+    data = noaa_data("nexrad-l2", name).read_bytes()
+    length = int.from_bytes(data[24:28], "big")
+    for place in (38, 39, 41, 28 + length // 2, 28 + length - 2):
+        damaged = data[:place] + bytes([data[place] ^ 0x40]) + data[place + 1 :]
+        header, issues = read_near(LEVEL2, damaged)
+        assert (header["complete"], issues) == (False, ("content_type_invalid",)), place
+
+
+def test_first_radials_that_do_not_decompress_are_seen() -> None:
+    """A volume whose header tells whole seconds is asked for its first radials: they must be so."""
+    data = noaa_data("nexrad-l2", "Level2_KFTG_20150430_1419.ar2v").read_bytes()
+    second = 28 + int.from_bytes(data[24:28], "big")
+    damaged = data[: second + 400] + b"\0" * 9 + data[second + 409 :]
+    assert read_near(LEVEL2, damaged)[1] == ("content_type_invalid",)

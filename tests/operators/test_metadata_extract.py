@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.datasets.definition import Severity
+from tallgrass.datasets.definition import FileFormat, Severity
 from tallgrass.datasets.key_times import UNKNOWN_START
 from tallgrass.ledger.outcome import Outcome
 from tallgrass.ledger.vocabulary import CheckStatus
@@ -76,6 +76,20 @@ def test_a_radar_volume_starts_when_its_header_says() -> None:
     assert described(report).start == datetime(2025, 1, 1, 22, 54, 41, 250_000, tzinfo=UTC)
 
 
+def test_the_key_is_believed_where_it_has_more_digits() -> None:
+    """A file that cuts its times to whole seconds does not move those of the key."""
+    match = scene.glm(
+        start=datetime(2025, 4, 7, 13, 0, 20, 900_000, tzinfo=UTC),
+        end=datetime(2025, 4, 7, 13, 0, 40, 600_000, tzinfo=UTC),
+    )
+    report = metadata_extract(
+        match, header(start="2025-04-07T13:00:20Z", end="2025-04-07T13:00:40Z")
+    )
+    found = described(report)
+    assert report.report.status is CheckStatus.OK
+    assert (found.start, found.end) == (match.start, match.end)
+
+
 def test_a_forecast_is_for_its_valid_time() -> None:
     """The one time of a forecast is not the middle of what it accumulates."""
     evidence = header(start="2024-05-10T12:00:00Z", end="2024-05-10T14:00:00Z")
@@ -87,7 +101,8 @@ def test_a_forecast_is_for_its_valid_time() -> None:
 
 def test_a_key_that_names_the_issue_is_no_contradiction() -> None:
     """A forecast for days ahead may be named by its issue; one of another week may not."""
-    match = scene.nexrad()
+    grids = scene.dataset(format=FileFormat.GRIB2_GRID)
+    match = replace(scene.glm(end=None), dataset=grids, start=scene.nexrad().start)
     times = {"start": "2025-01-05T00:00:00Z", "end": "2025-01-07T00:00:00Z"}
     evidence = header(reference_time="2025-01-01T22:00:00Z", **times)
     report = metadata_extract(match, evidence)

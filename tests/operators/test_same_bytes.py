@@ -174,7 +174,12 @@ def test_each_declared_field_can_differ() -> None:
     first = run(**PLAIN)
     assert first.effects.item is not None
     item = first.effects.item
-    owned = OwnedItem(collection_id=item.collection_id, item_id=item.item_id, sha256="0" * 64)
+    owned = OwnedItem(
+        collection_id=item.collection_id,
+        item_id=item.item_id,
+        sha256="0" * 64,
+        activity_id="urn:prov:activity:before",
+    )
     other = run(
         seconds=5,
         sns="a",

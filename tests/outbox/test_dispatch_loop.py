@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 
 from tallgrass.errors import CommitUnknown, DatabaseUnreachable, DatabaseUnusable
-from tallgrass.outbox.dispatch_loop import POLL_S, DispatchReport, DispatchUntil
+from tallgrass.outbox.dispatch_loop import POLL_S, DispatchReport, DispatchUntil, Rest
 from tallgrass.outbox.dispatch_rules import DispatchRules
 from tallgrass.outbox.dispatch_threads import DispatchThreads, Lane
 from tallgrass.storage.outbox_listen import PostgresWake
@@ -71,7 +71,7 @@ class Scene:
 
     def drain(self) -> list[float]:
         """Run until nothing is due; return the rests that were asked for."""
-        return [rest for rest in self.loop.steps(DispatchUntil.DRAINED) if rest]
+        return [rest.s for rest in self.loop.steps(DispatchUntil.DRAINED) if rest.s]
 
 
 def test_a_loop_ends_as_it_is_told(backend: Backend) -> None:
@@ -91,10 +91,10 @@ def test_an_idle_loop_looks_every_second_by_reading_only(backend: Backend) -> No
     """Nothing to do costs writers nothing; what comes is found at the next look."""
     scene = Scene(backend)
     steps = scene.loop.steps(DispatchUntil.STOPPED)
-    assert [next(steps) for _ in range(4)] == [POLL_S] * 4
+    assert [next(steps) for _ in range(4)] == [Rest(s=POLL_S, until_woken=True)] * 4
     assert scene.store.calls == ["claim", "is_due", "is_due", "is_due"]
     write(backend, 1)
-    assert next(steps) == 0.0
+    assert next(steps) == Rest(s=0.0)
     assert scene.store.calls[4:] == ["is_due", "claim"]
 
 
@@ -146,7 +146,7 @@ def test_who_is_told_to_stop_while_the_database_is_away_ends(backend: Backend) -
     steps = scene.loop.steps(DispatchUntil.STOPPED, lambda: bool(stop))
     next(steps)
     stop.append(True)
-    rests = [rest for rest in steps if rest]
+    rests = [rest.s for rest in steps if rest.s]
     assert len(rests) <= 6
     assert backend.sql("SELECT status, attempt FROM outbox_delivery") == [("pending", 1)]
 
@@ -168,6 +168,39 @@ def test_what_fails_is_tried_again_by_the_same_loop(backend: Backend) -> None:
     scene.sink.answers = [down()] * 5
     scene.drain()
     assert scene.loop.report == DispatchReport(batches=3, dispatched=1, failed=5, exhausted=1)
+
+
+@pytest.mark.parametrize("until", [DispatchUntil.DRAINED, DispatchUntil.ONCE])
+def test_a_batch_that_was_only_given_up_ends_no_loop(
+    backend: Backend, until: DispatchUntil
+) -> None:
+    """Events at their limit stand first in the queue: those behind them are still sent."""
+    lost = open_dispatcher(backend.open(), MemorySink(), rules=DispatchRules(lease_s=0.0))
+    write(backend, 1, 2)
+    assert len(lost.claim().claims) == 2
+    write(backend, 3)
+    scene = Scene(
+        backend, rules=DispatchRules(attempts_max=1), batch_size=2, recorder=MemoryRecorder()
+    )
+    backend.sql(
+        "UPDATE outbox_delivery SET due_at = ? WHERE attempt = 1", "2000-01-01T00:00:00.000000Z"
+    )
+    list(scene.loop.steps(until))
+    assert scene.sink.sent == [event_id(3)]
+    assert scene.loop.report == DispatchReport(batches=2, dispatched=1, exhausted=2)
+
+
+def test_what_a_claim_gives_up_is_told(backend: Backend) -> None:
+    """An event that is given up without a send is told of like one that failed for the last time."""
+    stores = backend.open()
+    rules = DispatchRules(attempts_max=1, lease_s=0.0)
+    write(backend, 1)
+    open_dispatcher(stores, MemorySink(), rules=rules).claim()
+    recorder = MemoryRecorder()
+    open_dispatcher(stores, MemorySink(), rules=rules, recorder=recorder).claim()
+    ((name, told),) = recorder.events
+    assert name == names.EVENT_EXHAUSTED
+    assert (told["outbox_id"], told["error_code"]) == (event_id(1), "dispatcher_lost")
 
 
 # --- threads --------------------------------------------------------------------------------------
@@ -252,6 +285,56 @@ def test_a_lane_that_cannot_go_on_ends_all(backend: Backend) -> None:
     with pytest.raises(DatabaseUnusable):
         DispatchThreads(lanes, wake).run(DispatchUntil.STOPPED, lambda: False)
     assert not sink.sent
+
+
+class Alarm:
+    """A wake that never rests: somebody writes all the time."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def wait(self, timeout_s: float) -> bool:
+        """Tell that something was written."""
+        self.calls += 1
+        time.sleep(min(timeout_s, 0.001))
+        return True
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def test_news_does_not_cut_the_pause_of_a_rate(backend: Backend) -> None:
+    """However many events are announced, a target gets no more of them a second than it said."""
+    scene = Scene(backend, batch_size=1, rate=10.0)
+    write(backend, *range(1, 5))
+    lanes = [Lane(loop=scene.loop, close=scene.stores.close)]
+    began = time.monotonic()
+    DispatchThreads(lanes, Alarm()).run(DispatchUntil.STOPPED, lambda: len(scene.sink.sent) == 4)
+    assert time.monotonic() - began >= 0.29
+
+
+def test_news_does_not_cut_the_rest_of_a_database_that_is_down(backend: Backend) -> None:
+    """Who writes elsewhere does not make a dispatcher hammer at a database that is coming up."""
+    scene = Scene(backend)
+    scene.loop._random = lambda: 0.99
+    scene.fail("claim", *[DatabaseUnreachable("gone")] * 3)
+    write(backend, 1)
+    lanes = [Lane(loop=scene.loop, close=scene.stores.close)]
+    began = time.monotonic()
+    DispatchThreads(lanes, Alarm()).run(DispatchUntil.STOPPED, lambda: len(scene.sink.sent) == 1)
+    # 0.2, 0.4 and 0.8 s, each almost whole.
+    assert time.monotonic() - began >= 1.38
+
+
+def test_a_stop_cuts_every_rest(backend: Backend) -> None:
+    """A pause of hours keeps nobody from ending."""
+    scene = Scene(backend, batch_size=1, rate=0.0001)
+    write(backend, 1, 2)
+    lanes = [Lane(loop=scene.loop, close=scene.stores.close)]
+    DispatchThreads(lanes, Alarm()).run(
+        DispatchUntil.STOPPED, lambda: scene.loop.report.dispatched == 1
+    )
+    assert scene.sink.sent == [event_id(1)]
 
 
 @pytest.fixture

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from tallgrass.errors import PayloadRefused
 from tallgrass.governance.masking import NO_MASKING, MaskingPolicy, ProtectedArea, Tier
+from tallgrass.outbox import Artifact, Routing
 from tallgrass.outbox.payload_rules import PayloadRules, payload_bytes
+from tallgrass.outbox.publication import prepare
+from tests.outbox.callers import event
 
 CORPUS = tomllib.loads((Path(__file__).parent / "sensitive.toml").read_text(encoding="utf-8"))
 
@@ -154,6 +157,79 @@ class TestSensitiveContent:
         assert f"$.settings.{name}: secret" in str(error)
         assert made({"settings": {name: "[redacted]"}})
         assert made({"settings": {name: None}})
+
+    @pytest.mark.conformance("OB-8.5")
+    @pytest.mark.parametrize("name", CORPUS["names"])
+    @pytest.mark.parametrize(
+        "value", [123456789, 0.5, ["hunter2"], {"value": "hunter2"}, [{"value": [7]}]], ids=str
+    )
+    def test_a_secret_is_found_in_whatever_form(self, name: str, value: Any) -> None:
+        """A number, a list or an object under the name of a secret is one too."""
+        error = refusal({"settings": {name: value}})
+        assert error.code == "payload_sensitive"
+        assert f"$.settings.{name}: secret" in str(error)
+
+    @pytest.mark.parametrize("name", CORPUS["names"])
+    @pytest.mark.parametrize("value", ["", [], {}, True, ["[redacted]", None], {"a": "***"}])
+    def test_a_name_without_a_value_is_harmless(self, name: str, value: Any) -> None:
+        """What is empty or hidden, or says yes or no, opens nothing."""
+        assert made({"settings": {name: value}})
+
+    @pytest.mark.conformance("OB-8.5")
+    @pytest.mark.parametrize(
+        ("kind", "text"),
+        [(kind, text) for kind, texts in CORPUS["found"].items() for text in texts],
+    )
+    def test_the_corpus_is_found_in_names_of_fields(self, kind: str, text: str) -> None:
+        """A name is published as well; it is not repeated, neither for what lies below it."""
+        for payload in ({"seen": {text: 1}}, {"seen": {text: [{"note": "jane@example.com"}]}}):
+            error = refusal(payload)
+            assert error.code == "payload_sensitive"
+            assert kind in str(error)
+            assert "a name in $.seen" in str(error)
+            assert text not in str(error)
+
+    @pytest.mark.conformance("OB-8.5")
+    @pytest.mark.parametrize(
+        ("kind", "number"),
+        [(kind, number) for kind, numbers in CORPUS["numbers"].items() for number in numbers],
+    )
+    def test_numbers_of_persons_are_found(self, kind: str, number: float) -> None:
+        """Written as a number, it is the same."""
+        assert f"$.a[0].note: {kind}" in str(refusal({"a": [{"note": number}]}))
+        assert f"$.a[1]: {kind}" in str(refusal({"a": [1, number]}))
+
+    @pytest.mark.parametrize("number", CORPUS["harmless_numbers"])
+    def test_usual_numbers_are_not_mistaken(self, number: float) -> None:
+        """Instants and sizes pass."""
+        assert made({"value": number})
+
+    @pytest.mark.parametrize("name", CORPUS["measures"])
+    def test_a_number_that_counts_is_no_secret(self, name: str) -> None:
+        """How many there are, how long they live."""
+        assert made({name: 12})
+
+    @pytest.mark.conformance("OB-8.5")
+    @pytest.mark.parametrize("where", ["subject", "idempotency_key", "artifact.uri"])
+    @pytest.mark.parametrize(
+        ("kind", "text"),
+        [
+            ("e-mail address", "jane.doe@example.org"),
+            ("credential", "https://u:pw@host.example/output.parquet"),
+        ],
+    )
+    def test_what_travels_beside_the_payload_is_looked_through(
+        self, where: str, kind: str, text: str
+    ) -> None:
+        """Consumers get it as well."""
+        artifact = Artifact(uri=text, checksum="sha256:" + "93" * 32)
+        values: dict[str, Any] = {"artifact": artifact} if "." in where else {where: text}
+        with pytest.raises(PayloadRefused) as caught:
+            prepare(event(**values), PayloadRules(), Routing())
+        assert caught.value.code == "payload_sensitive"
+        assert str(caught.value).startswith(f"{where}: ")
+        assert kind in str(caught.value)
+        assert text not in str(caught.value)
 
     @pytest.mark.parametrize("text", CORPUS["harmless"])
     def test_what_pipelines_publish_is_not_mistaken(self, text: str) -> None:

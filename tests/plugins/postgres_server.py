@@ -35,6 +35,7 @@ SETTINGS = {
     "timezone": "UTC",
     "max_wal_size": "2GB",
     "autovacuum_naptime": "10min",
+    "max_prepared_transactions": "8",
 }
 #: Nobody cuts the power of a test's server, so nothing need reach the disk.
 FAST_SETTINGS = {"fsync": "off", "full_page_writes": "off"}

@@ -122,7 +122,8 @@ class Stage:
         self, run: Run, rows: Sequence[PlannedAction], *, work: bool = True, **pace: object
     ) -> RunState:
         """Run the engine on this stage."""
-        values = {"batch": 2, "records_per_s": float("inf"), "lag_s_max": 60.0, "mismatches_max": 0, **pace}
+        usual = {"batch": 2, "records_per_s": float("inf"), "lag_s_max": 60.0, "mismatches_max": 0}
+        values: dict[str, object] = {**usual, **pace}
         rules = RunRules(
             ledger=LedgerRules(),
             selection=run.order.selection,

@@ -11,7 +11,7 @@ import pytest
 from tallgrass.bootstrap import RunOptions
 from tallgrass.replay.run import RunState
 from tests.pipeline.scene import thing, things
-from tests.replay.scene import Replays
+from tests.replay.scene import DOWN, Replays, Unreadable
 from tests.support.backends import prepare
 
 if TYPE_CHECKING:
@@ -120,6 +120,23 @@ def test_a_unit_that_a_message_takes_after_it_was_put_back_is_the_runs(
     assert len(replays.pipeline.worker.run_messages().claims) == 1
     (row,) = replays.rows(run.replay_run_id)
     assert (row["outcome"], row["attempt_no"]) == ("done", 2)
+
+
+def test_what_only_a_message_brings_back_is_no_longer_the_runs(
+    backend: Backend, tmp_path: Path
+) -> None:
+    """A message took the unit, and it failed: the run is told, and has no part in what follows."""
+    replays = Replays(backend, tmp_path)
+    (wal_id,) = replays.failed(thing())
+    run = replays.run(replays.select([wal_id]), options=RunOptions(work=False))
+    replays.pipeline.announce(thing())
+    replays.pipeline.start(reader=Unreadable()).run_messages()
+    (row,) = replays.rows(run.replay_run_id)
+    assert (row["outcome"], row["reason"], row["attempt_no"]) == ("failed", DOWN, 2)
+    replays.pipeline.drain()
+    attempts = replays.pipeline.attempts(thing())
+    runs = [(each["status"], each["replay_run_id"]) for each in attempts]
+    assert runs == [("failed", None), ("failed", run.replay_run_id), ("applied", None)]
 
 
 @pytest.mark.conformance("WAL-7.2")

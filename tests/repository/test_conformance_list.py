@@ -5,6 +5,7 @@ import pytest
 
 from tools.conformance_list import (
     DOCUMENTS,
+    ROOT,
     ConformanceListError,
     load_conformance_list,
 )
@@ -32,6 +33,16 @@ def test_each_document_is_complete() -> None:
     requirements = load_conformance_list().requirements.values()
     assert Counter(each.document for each in requirements) == COUNTS
     assert tuple(COUNTS) == DOCUMENTS
+
+
+@pytest.mark.conformance("RP-1.4")
+def test_the_build_reports_every_document_that_is_built() -> None:
+    """A clause that loses its test fails the build, that of the continuous integration too."""
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ntest:")[2]
+    recipe = recipe.partition("\n\n")[0]
+    assert "python -m tools.conformance --results $(RESULTS) || status=1" in recipe
+    assert "exec make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert set(load_conformance_list().switched_on) == {"WAL", "SM", "RP", "OB"}
 
 
 def test_each_requirement_is_one_line() -> None:

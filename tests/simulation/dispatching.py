@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from tallgrass.bootstrap import Stores
+    from tallgrass.outbox.dispatch_loop import Rest
     from tallgrass.outbox.event import OutboxEvent
     from tallgrass.sinks.protocol import Delivery
     from tests.simulation.world import World
@@ -102,7 +103,7 @@ class DispatchProcess:
     asked_to_stop: bool = False
     busy: bool = False
     wake_at: datetime | None = None
-    _steps: Iterator[float] | None = None
+    _steps: Iterator[Rest] | None = None
 
     def __post_init__(self) -> None:
         self.stores: Stores = open_stores(
@@ -153,7 +154,7 @@ class DispatchProcess:
         self.wake_at = None
         self.busy = True
         try:
-            rest_s = next(self._steps)
+            rest_s = next(self._steps).s
         except StopIteration:
             return self._end("stopped in good order")
         except Crashed:

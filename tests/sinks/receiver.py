@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -47,7 +47,7 @@ def event(number: int = 1, **changes: Any) -> OutboxEvent:
         "outbox_id": f"0197a1b2-0000-7000-8000-{number:012d}",
         "idempotency_key": f"sha256:{number:064x}",
     }
-    return replace(EVENT, **{**named, **changes})
+    return EVENT._replace(**{**named, **changes})
 
 
 @dataclass(frozen=True)

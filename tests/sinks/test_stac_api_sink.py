@@ -58,12 +58,12 @@ class Api:
         self.stored: bytes | None = item()
         self.collection: bytes | None = collection()
 
-    def send(self, payload: dict[str, Any] | None = None, **settings: Any) -> Delivery:
+    def send(self, payload: dict[str, Any] | None = None, items: Any = None) -> Delivery:
         """Send the event of the item."""
         sink = open_stac_api(
-            {"url": self.url, "timeout_s": PATIENCE_S, **settings},
+            {"url": self.url, "timeout_s": PATIENCE_S},
             SinkResources(
-                items=lambda *names: self.stored if names == (COLLECTION, ITEM) else None,
+                items=items or self._item,
                 collections=lambda _name: self.collection,
                 environment={"TOKEN": "canary"},
             ),
@@ -72,6 +72,9 @@ class Api:
         [delivery] = sink.send([event(payload=canonical_bytes(named))])
         sink.close()
         return delivery
+
+    def _item(self, *names: str) -> bytes | None:
+        return self.stored if names == (COLLECTION, ITEM) else None
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +118,40 @@ def test_an_event_that_comes_late_brings_the_newest_item(api: Api) -> None:
     api.stored = item(properties=properties)
     assert api.send() == Delivered()
     assert api.table.items[COLLECTION, ITEM]["properties"]["note"] == "second"
+
+
+def test_a_write_that_was_slow_on_its_way_leaves_no_old_item(api: Api) -> None:
+    """Between reading and writing, the next revision and its event passed: it is what remains."""
+    api.send()
+    second = item(properties={"datetime": "2026-06-01T12:00:00Z", "note": "second"})
+    reads: list[bytes | None] = []
+
+    def read(*_: str) -> bytes | None:
+        reads.append(api.stored)
+        if len(reads) == 1:
+            api.stored = second
+            assert api.send() == Delivered()
+        return reads[-1] if len(reads) == 1 else api.stored
+
+    assert api.send(items=read) == Delivered()
+    assert api.table.items[COLLECTION, ITEM]["properties"]["note"] == "second"
+    # That of the next event, the slow one, and what mends it.
+    assert api.table.writes[-3:] == [("replace", ITEM)] * 3
+
+
+def test_an_item_that_never_rests_is_tried_again_later(api: Api) -> None:
+    """Nobody can tell whether the last write is the newest; the attempt ends all the same."""
+    api.send()
+    notes = iter(range(100))
+
+    def read(*_: str) -> bytes:
+        properties = {"datetime": "2026-06-01T12:00:00Z", "note": str(next(notes))}
+        return item(properties=properties)
+
+    result = api.send(items=read)
+    assert isinstance(result, Undelivered)
+    assert (result.code, result.permanent) == ("sink_error", False)
+    assert api.table.writes[2:] == [("replace", ITEM)] * 5
 
 
 def test_an_item_that_the_chain_made_passes_the_api_s_checks(api: Api) -> None:

@@ -113,8 +113,17 @@ def test_numbers_of_volumes_and_chunks_are_no_summary() -> None:
     [
         # Only crossing ones: the box crosses too.
         ((None, None, 170.0, -170.0), (170.0, -1.0, -170.0, 1.0)),
-        # One that crosses and others: all round is sure to hold them.
-        ((-100.0, -90.0, 170.0, -170.0), (-180.0, -1.0, 180.0, 1.0)),
+        # One that crosses and others: the wider gap between them stays outside.
+        ((-100.0, -90.0, 170.0, -170.0), (170.0, -1.0, -90.0, 1.0)),
+        ((90.0, 100.0, 170.0, -170.0), (90.0, -1.0, -170.0, 1.0)),
+        # The lightning seen from west and east; one inside the other; an end inside the other.
+        ((-141.56, -8.44, 156.44, -70.44), (156.44, -1.0, -8.44, 1.0)),
+        ((-179.0, -175.0, 170.0, -170.0), (170.0, -1.0, -170.0, 1.0)),
+        ((175.0, 179.0, 170.0, -170.0), (170.0, -1.0, -170.0, 1.0)),
+        ((160.0, 175.0, 170.0, -170.0), (160.0, -1.0, -170.0, 1.0)),
+        # Nothing is left outside.
+        ((-175.0, 175.0, 170.0, -170.0), (-180.0, -1.0, 180.0, 1.0)),
+        ((-100.0, -90.0, 10.0, 20.0), (-180.0, -1.0, 180.0, 1.0)),
         ((-100.0, -90.0, None, None), (-100.0, -1.0, -90.0, 1.0)),
         # Crossing ones that together go all round.
         ((None, None, 10.0, 20.0), (-180.0, -1.0, 180.0, 1.0)),

@@ -128,11 +128,12 @@ def test_the_raps_own_grid_is_a_rotated_globe() -> None:
 
 
 def test_a_global_grid_is_cut_at_the_antimeridian() -> None:
-    """Columns from 0 to 359.5 are told as raster libraries show them; nothing lies beyond 180."""
+    """Columns from 0 to 359.5 are told as raster libraries show them: box, transform and shape agree."""
     found = told(content("gefs/gec00_20250101_00_soilw.grib"))
     assert found["proj:shape"] == [361, 720]
     assert found["proj:transform"] == [0.5, 0.0, -180.25, 0.0, -0.5, 90.25]
-    assert found["proj:bbox"] == [-180.0, -90.0, 180.0, 90.0]
+    # 720 columns and 361 rows of half a degree from there.
+    assert found["proj:bbox"] == [-180.25, -90.25, 179.75, 90.25]
 
 
 def test_a_grid_of_degrees_across_the_antimeridian_has_its_west_in_the_east() -> None:

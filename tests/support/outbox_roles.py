@@ -126,12 +126,12 @@ def dispatch_crowd(*, name: str, url: str, log: str, processes: int, expected: i
         stores = Backend(name, url).open()
         loop = open_loop(open_dispatcher(stores, LogSink(f"{log}/{index}.jsonl"), batch_size=50))
         counted = 0
-        for rest_s in loop.steps(DispatchUntil.STOPPED, lambda: done.value >= expected):
+        for rest in loop.steps(DispatchUntil.STOPPED, lambda: done.value >= expected):
             if loop.report.dispatched > counted:
                 with done.get_lock():
                     done.value += loop.report.dispatched - counted
                 counted = loop.report.dispatched
-            if rest_s:
+            if rest.s:
                 time.sleep(0.02)  # nobody rouses it here
 
     _crowd(processes, player)

@@ -116,6 +116,7 @@ class TestPrecedence:
         assert got["ledger.retry_base_s"] == (3.0, "site.toml")
         assert got["worker.lease_s"] == (60.0, "default")
 
+    @pytest.mark.conformance("WAL-8.5")
     def test_without_anything_the_documented_defaults_hold(self) -> None:
         """The defaults are those of the documents."""
         config = load()
@@ -242,6 +243,7 @@ class TestRefusals:
             ("[ledger.extensions]\nd = 'ext_a'\n", "ledger.extensions.d"),
         ],
     )
+    @pytest.mark.conformance("WAL-8.5")
     def test_a_wrong_value_of_the_file(self, text: str, key: str) -> None:
         """A value of the wrong type or out of bounds is refused with the file and the key."""
         error = refusal(text)

@@ -13,7 +13,12 @@ from struct import Struct
 from tallgrass.clock import parse_instant
 from tallgrass.evidence.grib2_bulletins import HEADINGS_BYTES_MAX, read_headings
 from tallgrass.evidence.grib2_grids import grid_of
-from tallgrass.evidence.grib2_sections import SECTION_0_BYTES, Message, read_sections
+from tallgrass.evidence.grib2_sections import (
+    SECTION_0_BYTES,
+    Message,
+    reach_the_end,
+    read_sections,
+)
 from tallgrass.evidence.grib2_steps import Valid, interval_s, span_texts, steps_of
 from tallgrass.evidence.header import (
     NOT_THE_FORMAT,
@@ -69,9 +74,11 @@ def read_header(seen: Seen, *, place: bool = False) -> Verdict:
     total = _total_of(start)
     if total is None:
         return {}, (NOT_THE_FORMAT,)
-    message = read_sections(start, min(total, seen.size))
+    message = read_sections(start, total)
     walk = _follow(seen)
-    if not message.sound and walk.issue != TOO_SHORT:
+    # A message that cannot be read is not one whose key is to be believed.
+    read = message.sound and "reference_time" in message.header
+    if not read and walk.issue != TOO_SHORT:
         walk.issue = NOT_THE_FORMAT
     header: dict[str, object] = {"format": "grib2", "edition": _EDITION, "discipline": start[6]}
     header |= message.header
@@ -172,11 +179,15 @@ def _follow(seen: Seen) -> _Walk:
         if total is None:
             walk.issue = walk.issue or NOT_THE_FORMAT
             return walk
+        message = read_sections(start, total)
         if number:
-            _note(start, total, walk)
-        position += total
+            _note(start, message, walk)
+        begin, position = position, position + total
         if position > seen.size:
             walk.issue = TOO_SHORT
+            return walk
+        if not message.sound or not _reaches_its_end(seen, begin, start, total):
+            walk.issue = NOT_THE_FORMAT
             return walk
         ahead = _look(seen, position, len(END))
         if ahead is None:
@@ -226,9 +237,22 @@ def _unseen(seen: Seen, position: int, messages: int, walk: _Walk) -> _Walk:
         start = seen.tail[at : at + _FIRST_BYTES]
         total = len(seen.tail) - at
         if len(start) >= SECTION_0_BYTES and _total_of(start) == total:
-            _note(start, total, walk)
+            message = read_sections(start, total)
+            _note(start, message, walk)
+            begin = seen.size - total
+            if not message.sound or not _reaches_its_end(seen, begin, start, total):
+                walk.issue = NOT_THE_FORMAT
             break
     return walk
+
+
+def _reaches_its_end(seen: Seen, begin: int, start: bytes, total: int) -> bool:
+    """Tell whether the sections of a message lead to its end, as far as they can be seen."""
+
+    def look(position: int, length: int) -> bytes | None:
+        return seen.at(begin + position, length)
+
+    return reach_the_end(start, total, look)
 
 
 def _starts_in(tail: bytes) -> Iterator[int]:
@@ -239,9 +263,8 @@ def _starts_in(tail: bytes) -> Iterator[int]:
         at = tail.rfind(MAGIC, 0, at)
 
 
-def _note(start: bytes, total: int, walk: _Walk) -> None:
+def _note(start: bytes, message: Message, walk: _Walk) -> None:
     """Remember for when a message is and of what, if its first sections were seen and say so."""
-    message = read_sections(start, total)
     if message.valid is not None:
         walk.valid.append(message.valid)
     # A message that does not say it is unlike all others.

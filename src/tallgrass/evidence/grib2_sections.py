@@ -1,9 +1,10 @@
 """The sections of a GRIB2 message: whose it is, on which grid, of what, and for when.
 
-Layout: WMO Manual on Codes, FM 92, sections 1, 3 and 4.
+Layout: WMO Manual on Codes, FM 92, sections 1, 3 and 4. Of the others only number and length are
+looked at: one behind the other they reach the end mark.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from struct import Struct
@@ -30,7 +31,12 @@ _END_TIME = Struct(">HBBBBB")
 #: What a reference time can be: the start of a forecast, among others.
 START_OF_FORECAST = 1
 
-_IDENTIFICATION, _GRID, _PRODUCT = 1, 3, 4
+_IDENTIFICATION, _GRID, _PRODUCT, _DATA = 1, 3, 4, 7
+#: Section → those that may follow it; behind the data the next field of the message begins.
+_FOLLOWING = {0: (1,), 1: (2, 3), 2: (3,), 3: (4,), 4: (5,), 5: (6,), 6: (7,), 7: (2, 3, 4)}
+_END_MARK_BYTES = 4
+#: No message has so many fields.
+_SECTIONS_MAX = 60_000
 #: Grids whose octets 31-38 are the numbers of points along x and y.
 _REGULAR_GRIDS = frozenset({0, 1, 10, 20, 30})
 #: Products at a horizontal level, whose octets 18-22 are the forecast time.
@@ -62,6 +68,10 @@ class Message:
     grid: bytes = b""
 
 
+#: Shows so many bytes from a position of a message; None where they cannot be seen.
+Look = Callable[[int, int], bytes | None]
+
+
 class _Unsound(Exception):
     """A section is not as the standard has it."""
 
@@ -85,18 +95,48 @@ def read_sections(start: bytes, length: int) -> Message:
     return Message(header=header, sound=True, valid=valid, grid=grid)
 
 
+def reach_the_end(start: bytes, length: int, look: Look) -> bool:
+    """Tell whether the sections of a message lead to its end mark, as far as they can be seen.
+
+    `start` are its first bytes, and `look` shows others, if they can be seen.
+    """
+    position, before, end = SECTION_0_BYTES, 0, length - _END_MARK_BYTES
+    for _ in range(_SECTIONS_MAX):
+        if position == end:
+            return before == _DATA
+        first: bytes | None = start[position : position + _SECTION_START.size]
+        if not first or len(first) < _SECTION_START.size:
+            first = look(position, _SECTION_START.size)
+        if first is None:
+            return True
+        try:
+            section_length, before = _section_at(first, 0, before, end - position)
+        except _Unsound:
+            return False
+        position += section_length
+    return False
+
+
 def _sections(start: bytes, length: int) -> Iterator[tuple[int, bytes]]:
     """Yield number and bytes of each section that is seen whole, from the first on."""
-    position, before, end = SECTION_0_BYTES, 0, min(len(start), length)
-    while position + _SECTION_START.size <= end:
-        section_length, number = _SECTION_START.unpack_from(start, position)
-        if not before < number <= before + 2 or section_length < _SECTION_START.size:
-            raise _Unsound
-        if position + section_length > end:
+    position, before, end = SECTION_0_BYTES, 0, length - _END_MARK_BYTES
+    while position < end and position + _SECTION_START.size <= len(start):
+        section_length, before = _section_at(start, position, before, end - position)
+        if position + section_length > len(start):
             # Cut off, which the file's length tells, or just beyond what is seen.
             return
-        yield number, start[position : position + section_length]
-        position, before = position + section_length, number
+        yield before, start[position : position + section_length]
+        position += section_length
+
+
+def _section_at(data: bytes, position: int, before: int, length_max: int) -> tuple[int, int]:
+    """Return length and number of a section; it follows its forerunner inside the message."""
+    if position + _SECTION_START.size > len(data):
+        raise _Unsound
+    length, number = _SECTION_START.unpack_from(data, position)
+    if number not in _FOLLOWING[before] or not _SECTION_START.size <= length <= length_max:
+        raise _Unsound
+    return length, number
 
 
 def _identification(section: bytes, header: dict[str, object]) -> datetime:

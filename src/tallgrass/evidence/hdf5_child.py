@@ -28,6 +28,7 @@ _TEXTS = (
     "time_coverage_start",
     "time_coverage_end",
     "platform_ID",
+    "dataset_name",
     "orbital_slot",
     "scene_id",
     "timeline_id",

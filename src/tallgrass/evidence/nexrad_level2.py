@@ -3,8 +3,8 @@
 Layout: ICD 2620010 for the header, 2620002 for the messages. A volume header of 24 bytes is
 followed by LDM records, each a signed size and a bzip2 block; the size of the last one is negative.
 Before 2016 whole files were gzipped, with plain messages inside. Sizes are followed, and of the
-records only those are decompressed that hold the first and the last radial; of a gzip file the
-first bytes, and all of it where it is near.
+records only those are decompressed that hold the metadata (1 to 2 ms), the first and the last
+radial; of a gzip file the first bytes, and all of it where it is near.
 """
 
 import re
@@ -48,6 +48,9 @@ _DAYS_MAX = 65_535
 _DAY_MS = 86_400_000
 
 _BZIP2 = b"BZh"
+#: How a bzip2 file begins: mark, hundreds of kB that a block holds, mark of the first block.
+_BLOCK_START = re.compile(rb"BZh[1-9]1AY&SY")
+_BLOCK_START_BYTES = 10
 #: The communication manager's bytes, and a message as far as its type.
 _MESSAGE_START = 16
 _MESSAGE_TYPE_MAX = 33
@@ -135,27 +138,23 @@ def _read_records(seen: Seen, header: dict[str, object]) -> Verdict:
     if not found.last_length:
         return header, ()
     data = inside_record(seen.at(found.last_at, found.last_length) or b"")
-    if data is None:
-        return {**header, "complete": False}, (NOT_THE_FORMAT,)
-    first = None
+    metadata_end, metadata = _record_at(seen, VOLUME_HEADER_BYTES)
+    radials: bytes | None = b""
     if begins_on_a_second(header["volume_time"]):
-        first, _ = first_and_last(_first_radials(seen))
+        _, radials = _record_at(seen, metadata_end)
+    if data is None or metadata is None or radials is None:
+        return {**header, "complete": False}, (NOT_THE_FORMAT,)
+    first, _ = first_and_last(radials)
     header |= span_of(first, first_and_last(data)[1], header["volume_time"])
     return header, ()
 
 
-def _first_radials(seen: Seen) -> bytes:
-    """Return the messages of the record behind the metadata; none where it cannot be seen."""
-    metadata = _length_at(seen, VOLUME_HEADER_BYTES)
-    position = VOLUME_HEADER_BYTES + _SIZE.size + metadata
-    length = _length_at(seen, position) if metadata else 0
-    return inside_record(seen.at(position + _SIZE.size, length) or b"") or b""
-
-
-def _length_at(seen: Seen, position: int) -> int:
-    """Return the length of the record at a position; 0 where none can be seen."""
-    start = seen.at(position, _SIZE.size + len(_BZIP2)) or b""
-    return abs(record_size(start) or 0) if len(start) > _SIZE.size else 0
+def _record_at(seen: Seen, position: int) -> tuple[int, bytes | None]:
+    """Return where a record ends, and its messages: none where it is unseen, None if damaged."""
+    start = seen.at(position, _SIZE.size + _BLOCK_START_BYTES)
+    length = abs(record_size(start) or 0) if start and len(start) > _SIZE.size else 0
+    block = seen.at(position + _SIZE.size, length) if length else None
+    return position + _SIZE.size + length, b"" if block is None else inside_record(block)
 
 
 def _span_in(content: bytes, header: Mapping[str, object]) -> dict[str, object]:
@@ -166,7 +165,7 @@ def _follow_records(seen: Seen) -> _Records:
     """Follow the sizes that can be seen; return whether the volume is complete, and the issue."""
     position, size = VOLUME_HEADER_BYTES, seen.size
     while position + _SIZE.size <= size:
-        start = seen.at(position, _SIZE.size + len(_BZIP2))
+        start = seen.at(position, _SIZE.size + _BLOCK_START_BYTES)
         if start is None:
             return _last_record(seen) if ends_a_block(seen.tail) else _Records(issue=TOO_SHORT)
         length = record_size(start)
@@ -186,10 +185,10 @@ def _follow_records(seen: Seen) -> _Records:
 def record_size(start: bytes) -> int | None:
     """Return the signed size that an LDM record begins with, or None where it is none."""
     (length,) = _SIZE.unpack_from(start)
-    block = start[_SIZE.size : _SIZE.size + len(_BZIP2)]
-    if length == 0 or not _BZIP2.startswith(block):
-        return None
-    return int(length)
+    block = start[_SIZE.size : _SIZE.size + _BLOCK_START_BYTES]
+    # A cut may leave less of it, which is then held against any such start.
+    whole = block + b"BZh91AY&SY"[len(block) :]
+    return int(length) if length and _BLOCK_START.fullmatch(whole) else None
 
 
 def _last_record(seen: Seen) -> _Records:

@@ -13,12 +13,16 @@ from tallgrass.evidence.formats import format_by_name, header_alone, read_seen, 
 from tallgrass.evidence.hdf5_attributes import may_tell_a_place, with_attributes
 from tallgrass.evidence.hdf5_children import Attributes
 from tallgrass.evidence.header import Ranges, Seen, Verdict
+from tallgrass.evidence.kinds import issue_of
 from tallgrass.evidence.object_store import ObjectBytes, Objects, RangeUnread
 from tallgrass.evidence.reading import Evidence, ReadFailure
 from tallgrass.ledger.unit import IngestUnit
 
 #: Answers the format of a dataset's objects, or None where none is known.
 FormatOf = Callable[[str], FileFormat | None]
+
+#: What stands where neither dataset nor name tell the format of an object.
+_TOLD_BY_NO_NAME = (None, FileFormat.BY_NAME, FileFormat.BY_NAME_HEADER)
 
 #: An etag is 32 digits, with a suffix for parts; one beyond this is none.
 ETAG_CHARACTERS_MAX = 1024
@@ -105,7 +109,7 @@ class ObjectEvidenceReader:
             read = self._objects.read(unit.object_uri, tail_bytes(file_format))
             if isinstance(read, ReadFailure):
                 return read
-            verdict = self._verdict(file_format, read)
+            verdict = self._verdict(file_format, read, unit.object_uri)
         except (KeyboardInterrupt, SystemExit):
             raise
         except RangeUnread as unread:
@@ -131,10 +135,15 @@ class ObjectEvidenceReader:
             return file_format if named is None else header_alone(named)
         return file_format
 
-    def _verdict(self, file_format: FileFormat | None, read: ObjectBytes) -> Verdict | ReadFailure:
+    def _verdict(
+        self, file_format: FileFormat | None, read: ObjectBytes, uri: str
+    ) -> Verdict | ReadFailure:
         """Judge by the header's bytes; only where they cannot tell ask for attributes."""
         seen = Seen(read.head, read.tail, read.size, read.more if read.near else None)
         header, issues = read_seen(file_format, seen)
+        if "format" not in header and file_format in _TOLD_BY_NO_NAME and not issues:
+            issue = issue_of(uri, seen)
+            return header, () if issue is None else (issue,)
         if file_format is FileFormat.GRIB2_GRID and not issues and header.get("messages") is None:
             return _with_last_message(file_format, seen, read.more) or (header, issues)
         if file_format is FileFormat.NEXRAD_LEVEL2 and not issues:

@@ -61,7 +61,8 @@ class WalRecord:
     version: int = _doc("1 at creation, one more with each write")
     recorded_by: str = _doc("logical worker that recorded it", canonical=False)
     replay_run_id: str | None = _doc(
-        "replay run that put it back; its attempts carry it until one is applied", canonical=False
+        "replay run that put it back; its attempts carry it until one is applied or it is given up",
+        canonical=False,
     )
     extensions: Mapping[str, object] | None = _doc("declared ext_ fields", canonical=False)
     due_at: datetime | None = _doc("from when on the ledger itself runs it", canonical=False)

@@ -4,12 +4,12 @@ Times and places come from the file where its header tells them, else from the k
 dataset's file. Evidence names them `start` (of a radar volume `volume_time`), `end`, `footprint` (a
 ring of longitudes and latitudes), `bbox` (west, south, east, north), `grid` (parameters of a grid)
 and `properties` (STAC properties that only the file knows). What the file says of its model run
-(`reference_time`) and of its radar (`site`) is compared with the key.
+(`reference_time`), and of what it is, is compared with the key: see `key_and_file`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from tallgrass.clock import format_instant, parse_instant
 from tallgrass.datasets.definition import Band, Dataset, Severity
@@ -20,6 +20,7 @@ from tallgrass.evidence.grib2_sections import START_OF_FORECAST
 from tallgrass.evidence.reading import Evidence
 from tallgrass.ledger.vocabulary import CheckStatus
 from tallgrass.operators.issues import CheckReport, Issue, issue, status_of
+from tallgrass.operators.key_and_file import ToldTimes, contradictions, finer, times_apart
 from tallgrass.stac.circle import circle
 from tallgrass.stac.footprint import Footprint, footprint_of
 from tallgrass.stac.forecast import forecast_properties
@@ -31,8 +32,6 @@ from tallgrass.stac.projection import projection_properties
 NAME = "metadata-extract"
 CHECKS = ("temporal", "spatial", "product", "platform", "coverage")
 
-#: How far the times of key and header may lie apart before one of them must be wrong.
-_TIMES_APART_MAX = timedelta(days=1)
 _NO_WORDS: Mapping[str, object] = {}
 
 #: The report without a finding.
@@ -94,16 +93,14 @@ def _times(match: KeyMatch, read: Evidence, issues: list[Issue]) -> tuple[dateti
         # The file has the stamp alone; over how long was summed stands in the key.
         told_start = told_end - match.accumulation
     if told_start is not None and told_end is not None:
-        # A key may name the issue of a forecast alone, days before what it is for.
         run = None
         if match.reference is None:
             run = _told(match, read.header, "reference_time", issues)
-        first = min(run or told_start, told_start)
-        near = first - _TIMES_APART_MAX <= start <= told_end + _TIMES_APART_MAX
-        if not near and start != UNKNOWN_START:
-            text = f"the key says {format_instant(start)}, the file {format_instant(told_start)}"
-            issues.append(issue(dataset, "invalid_time_range", text, Severity.SUSPECT))
-        start, end = told_start, told_end
+        told = ToldTimes(start=told_start, end=told_end, run=run)
+        problem = times_apart(match, told, read.header)
+        if problem is not None:
+            issues.append(issue(dataset, "invalid_time_range", problem, Severity.SUSPECT))
+        start, end = finer(start, told_start), finer(end, told_end)
     elif told_end is not None:
         end = told_end
     if end is None:
@@ -217,7 +214,6 @@ def _bands(match: KeyMatch) -> tuple[Band, ...]:
 
 
 def _properties(match: KeyMatch, read: Evidence, issues: list[Issue]) -> dict[str, object]:
-    rules = match.dataset.item
     values = _from_key(match, issues)
     grid = read.header.get("grid")
     if isinstance(grid, Mapping):
@@ -225,10 +221,10 @@ def _properties(match: KeyMatch, read: Evidence, issues: list[Issue]) -> dict[st
     told = read.header.get("properties")
     if isinstance(told, Mapping):
         values.update(told)
-    site = read.header.get("site")
-    if site is not None and match.groups.get(rules.place_group or "", site) != site:
-        text = f"the key names the site {match.groups[rules.place_group or '']}, the file {site}"
-        issues.append(issue(match.dataset, "incomplete_product_metadata", text))
+    issues.extend(
+        issue(match.dataset, "incomplete_product_metadata", text)
+        for text in contradictions(match, read.header)
+    )
     if match.start == UNKNOWN_START:
         # STAC asks for a time; this one only stands for it, unless the file told another.
         values["kfm:time_in_key"] = False

@@ -20,6 +20,18 @@ _DOWN = Backoff(base_s=0.2, cap_s=5.0)
 _LAST_TRIES = 5
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """How long a loop wants to do nothing."""
+
+    s: float
+    #: Whether news of an event may end it: a rate's pause and a database's recovery may not be cut.
+    until_woken: bool = False
+
+
+_NO_REST = Rest(s=0.0)
+
+
 class DispatchUntil(StrEnum):
     """When a loop ends by itself."""
 
@@ -48,6 +60,7 @@ class DispatchReport:
     def add(self, batch: Batch) -> None:
         """Count a batch that was settled."""
         self.batches += 1
+        self.exhausted += len(batch.exhausted)
         gone = frozenset[str]() if batch.settled is None else batch.settled.lost
         for one in batch.settlements:
             if one.event.outbox_id in gone:
@@ -90,7 +103,7 @@ class DispatchLoop:
 
     def steps(
         self, until: DispatchUntil, stop: Callable[[], bool] = lambda: False
-    ) -> Iterator[float]:
+    ) -> Iterator[Rest]:
         """Run rounds and stop after each phase; each time yield the rest wanted."""
         failures = 0
         idle = False
@@ -100,20 +113,24 @@ class DispatchLoop:
             except TransientError as error:
                 failures += 1
                 self._say_waiting(error)
-                yield _DOWN.delay_s(failures, self._random)
+                yield Rest(s=_DOWN.delay_s(failures, self._random))
                 continue
             failures = 0
             self._told.clear()
             idle = batch is None or batch.is_empty
-            if until is DispatchUntil.ONCE or (until is DispatchUntil.DRAINED and idle):
+            sent = batch is not None and bool(batch.claims)
+            if (idle and until is not DispatchUntil.STOPPED) or (
+                sent and until is DispatchUntil.ONCE
+            ):
                 break
-            rest_s = POLL_S if batch is None or batch.is_empty else self._pause_s(batch)
-            if rest_s > 0:
-                yield rest_s
+            if batch is None or batch.is_empty:
+                yield Rest(s=POLL_S, until_woken=True)
+            elif (pause_s := self._pause_s(batch)) > 0:
+                yield Rest(s=pause_s)
 
     def _round(
         self, stop: Callable[[], bool], *, look_first: bool
-    ) -> Generator[float, None, Batch | None]:
+    ) -> Generator[Rest, None, Batch | None]:
         """Take one batch; None if a look told that there is none."""
         dispatcher = self._dispatcher
         if self._unsettled:
@@ -125,16 +142,16 @@ class DispatchLoop:
         self._unsettled = True
         batch = dispatcher.claim()
         self._unsettled = False
-        if batch.is_empty:
-            return batch
-        yield 0.0
-        dispatcher.send(batch)
-        yield 0.0
-        yield from self._settle(batch, stop)
-        self.report.add(batch)
+        if batch.claims:
+            yield _NO_REST
+            dispatcher.send(batch)
+            yield _NO_REST
+            yield from self._settle(batch, stop)
+        if not batch.is_empty:
+            self.report.add(batch)
         return batch
 
-    def _settle(self, batch: Batch, stop: Callable[[], bool]) -> Iterator[float]:
+    def _settle(self, batch: Batch, stop: Callable[[], bool]) -> Iterator[Rest]:
         """Write the results, however long the database is away: what was sent is not sent again.
 
         Others may take the events once the lease has ended; then the results are refused, which is
@@ -149,7 +166,7 @@ class DispatchLoop:
                 self._say_waiting(error)
                 if stop() and failures >= _LAST_TRIES:
                     raise
-                yield _DOWN.delay_s(failures, self._random)
+                yield Rest(s=_DOWN.delay_s(failures, self._random))
             else:
                 return
 

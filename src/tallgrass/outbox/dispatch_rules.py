@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from tallgrass.error_codes import registry
 from tallgrass.governance.gate import Action, GateRequest, gate
@@ -61,17 +62,15 @@ class DispatchRules:
     lease_s: float = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimedEvent:
-    """An event that one dispatcher may send now."""
+class ClaimedEvent(NamedTuple):
+    """An event that one dispatcher may send now. A tuple, like `Settlement`: quicker to make."""
 
     event: OutboxEvent
     #: Attempts that count against the limit, this one included.
     tries: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
+class Settlement(NamedTuple):
     """What is to be written of one claimed event."""
 
     event: OutboxEvent
@@ -87,6 +86,15 @@ class Settlement:
     def exhausted(self) -> bool:
         """Whether it failed for good."""
         return self.outcome is AttemptOutcome.FAILED and self.wait_s is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """What a claim gave."""
+
+    events: Sequence[ClaimedEvent] = ()
+    #: Due events that no try was left for: given up by the claim itself.
+    exhausted: Sequence[Settlement] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

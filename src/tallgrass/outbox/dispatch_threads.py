@@ -1,11 +1,12 @@
 """Dispatchers at work: a thread each, as many as their targets allow, woken by whoever writes."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tallgrass.outbox.dispatch_loop import DispatchLoop, DispatchReport, DispatchUntil
+from tallgrass.outbox.dispatch_loop import DispatchLoop, DispatchReport, DispatchUntil, Rest
 
 #: How soon a wish to stop is noticed by who waits.
 _LOOK_EVERY_S = 0.2
@@ -37,6 +38,8 @@ class DispatchThreads:
         self._wake = wake
         self._woken = [threading.Event() for _ in lanes]
         self._ended = threading.Event()
+        #: Set for good when the lanes are to end, by whomever.
+        self._stopping = threading.Event()
         self._failures: list[BaseException] = []
 
     def run(self, until: DispatchUntil, stop: Callable[[], bool]) -> DispatchReport:
@@ -70,21 +73,30 @@ class DispatchThreads:
         self, lane: Lane, woken: threading.Event, until: DispatchUntil, stop: Callable[[], bool]
     ) -> None:
         try:
-            for rest_s in lane.loop.steps(until, lambda: self._ended.is_set() or stop()):
-                if rest_s:
-                    woken.wait(rest_s)
-                    woken.clear()
+            for rest in lane.loop.steps(until, lambda: self._ended.is_set() or stop()):
+                self._rest(rest, woken)
         except BaseException as error:  # noqa: BLE001 - told by whoever started the threads
             self._failures.append(error)
             self._end()
         finally:
             lane.close()
 
+    def _rest(self, rest: Rest, woken: threading.Event) -> None:
+        if rest.until_woken:
+            woken.wait(rest.s)
+            woken.clear()
+        elif self._stopping.is_set():
+            # What was sent is still to be written: a database that comes back is given the time.
+            time.sleep(rest.s)
+        else:
+            self._stopping.wait(rest.s)
+
     def _watch(self, threads: Sequence[threading.Thread], stop: Callable[[], bool]) -> None:
         for thread in threads:
             while thread.is_alive():
                 thread.join(_LOOK_EVERY_S)
                 if stop():
+                    self._stopping.set()
                     self._rouse()
 
     def _listen(self) -> None:
@@ -97,6 +109,7 @@ class DispatchThreads:
 
     def _end(self) -> None:
         self._ended.set()
+        self._stopping.set()
         self._rouse()
 
     def _rouse(self) -> None:

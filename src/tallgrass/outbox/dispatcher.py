@@ -19,6 +19,7 @@ from tallgrass.outbox.dispatch_rules import (
     GUARD_REFUSED,
     SINK_ERROR,
     ClaimedEvent,
+    Claims,
     DispatchRules,
     Settled,
     Settlement,
@@ -47,8 +48,8 @@ class DeliveryStore(Protocol):
 
     def claim(
         self, target: str, *, dispatcher: str, limit: int, rules: DispatchRules, ordered: bool
-    ) -> Sequence[ClaimedEvent]:
-        """Claim due events for one attempt each."""
+    ) -> Claims:
+        """Claim due events for one attempt each; give up those that have none left."""
 
     def settle(self, dispatcher: str, settlements: Sequence[Settlement]) -> Settled:
         """Write what became of claimed events; tell which were no longer the caller's."""
@@ -64,6 +65,8 @@ class Batch:
     #: By the injected monotonic clock, before the claim.
     claimed_at: float
     claims: Sequence[ClaimedEvent] = ()
+    #: Given up by the claim itself.
+    exhausted: Sequence[Settlement] = ()
     settlements: list[Settlement] = field(default_factory=list)
     #: None until it was written.
     settled: Settled | None = None
@@ -71,7 +74,7 @@ class Batch:
     @property
     def is_empty(self) -> bool:
         """Whether there was nothing to do."""
-        return not self.claims
+        return not self.claims and not self.exhausted
 
 
 class Dispatcher:
@@ -112,7 +115,7 @@ class Dispatcher:
     def run(self) -> Batch:
         """Take one batch through all phases."""
         batch = self.claim()
-        if not batch.is_empty:
+        if batch.claims:
             self.send(batch)
             self.settle(batch)
         return batch
@@ -124,13 +127,15 @@ class Dispatcher:
     def claim(self) -> Batch:
         """Claim due events; nobody else sends them until the lease ends."""
         batch = Batch(claimed_at=self._monotonic())
-        batch.claims = self._store.claim(
+        given = self._store.claim(
             self.target,
             dispatcher=self.dispatcher_id,
             limit=self._limit,
             rules=self._rules,
             ordered=self._ordered,
         )
+        batch.claims, batch.exhausted = given.events, given.exhausted
+        dispatch_report.report_exhausted(self._recorder, batch.exhausted)
         return batch
 
     def send(self, batch: Batch) -> None:

@@ -1,12 +1,11 @@
 """An event on its way out: the recorded row as a sink sees it."""
 
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutboxEvent:
-    """One event for one target, claimed for one attempt."""
+class OutboxEvent(NamedTuple):
+    """One event for one target, claimed for one attempt. A tuple: thousands are made a second."""
 
     outbox_id: str
     #: What the event is about: a unit's wal_id, or what the publisher named.

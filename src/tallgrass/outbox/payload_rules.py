@@ -31,6 +31,7 @@ POLICY_REF = "policy_ref"
 #: Numbers beyond are read differently by different readers.
 _INTEGERS = range(-(2**63), 2**63)
 _STRICT = json.JSONEncoder(allow_nan=False)
+_NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +59,13 @@ def payload_bytes(
     governance_ref: str | None,
     sovereignty: Mapping[str, Any] | None,
     rules: PayloadRules,
+    beside: Mapping[str, str] = _NOTHING,
 ) -> bytes:
     """Return the bytes that consumers get: the payload with its label and what governs it.
 
     Restricted data need a reference; sovereignty travels where it is declared. Places are made as
-    coarse as the rules ask for, and the payload says so.
+    coarse as the rules ask for, and the payload says so. `beside` are texts by name that consumers
+    get with the payload: they must be as harmless.
     """
     if care_label == RESTRICTED and not governance_ref:
         raise PayloadRefused(
@@ -83,7 +86,7 @@ def payload_bytes(
             f"the payload has {len(body)} bytes; at most {rules.bytes_max} are published",
             code="payload_too_large",
         )
-    _require_harmless(masked)
+    _require_harmless(masked, beside)
     return body
 
 
@@ -153,26 +156,31 @@ def _scalar_fault(value: object) -> str | None:
     return f"is a {type(value).__name__}"
 
 
-def _require_harmless(document: Mapping[str, Any]) -> None:
-    """Refuse a payload that holds data of persons or what opens doors."""
-    kinds = list(sensitive_kinds(document))
+def _require_harmless(document: Mapping[str, Any], beside: Mapping[str, str]) -> None:
+    """Refuse what holds data of persons or what opens doors."""
+    # Together: looking twice takes nearly twice as long.
+    kinds = list(sensitive_kinds((document, beside)))
     if kinds:
-        places = ", ".join(_places_of(document)) or "the payload"
+        outside = [name for name, text in beside.items() if any(sensitive_kinds(text))]
+        places = ", ".join([*_places_of(document), *outside]) or "the payload"
         raise PayloadRefused(
             f"{places}: {' and '.join(kinds)} must not be published", code="payload_sensitive"
         )
 
 
 def _places_of(value: object, path: str = "$") -> Iterator[str]:
-    """Yield the fields that hold what must not be published."""
+    """Yield the fields that hold what must not be published; a name that does is not repeated."""
     if isinstance(value, Mapping):
         for key, each in value.items():
-            if not isinstance(each, str):
-                yield from _places_of(each, f"{path}.{key}")
+            if any(sensitive_kinds(key)):
+                yield f"a name in {path}"
+                yield from _places_of(each, f"{path}.…")
+            elif inside := list(_places_of(each, f"{path}.{key}")):
+                yield from inside
             elif any(sensitive_kinds({key: each})):
                 yield f"{path}.{key}"
     elif isinstance(value, list | tuple):
         for index, each in enumerate(value):
             yield from _places_of(each, f"{path}[{index}]")
-    elif isinstance(value, str) and any(sensitive_kinds(value)):
+    elif any(sensitive_kinds(value)):
         yield path

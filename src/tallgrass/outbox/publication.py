@@ -91,6 +91,9 @@ class Prepared(NamedTuple):
 class Facts(NamedTuple):
     """What a key stands for."""
 
+    subject: str
+    pipeline_id: str
+    event_name: str
     dataset_id: str
     version: str
     payload_sha256: str
@@ -124,6 +127,7 @@ def prepare(event: Event, rules: PayloadRules, routing: Routing) -> Prepared:
         governance_ref=event.governance_ref,
         sovereignty=event.sovereignty,
         rules=rules.under(policy),
+        beside=_texts_beside(event),
     )
     targets = routing.targets_for(event.event_name, event.dataset_id, event.care_label)
     if not targets:
@@ -137,6 +141,9 @@ def prepare(event: Event, rules: PayloadRules, routing: Routing) -> Prepared:
         subject=subject,
         body=body,
         facts=Facts(
+            subject=subject,
+            pipeline_id=event.pipeline_id,
+            event_name=event.event_name,
             dataset_id=event.dataset_id,
             version=event.version,
             payload_sha256=sha256_hex(body),
@@ -147,6 +154,14 @@ def prepare(event: Event, rules: PayloadRules, routing: Routing) -> Prepared:
         ),
         targets=targets,
     )
+
+
+def _texts_beside(event: Event) -> dict[str, str]:
+    """Return what consumers get beside the payload and the caller words freely."""
+    texts = {"subject": event.subject, "idempotency_key": event.idempotency_key}
+    if event.artifact is not None:
+        texts["artifact.uri"] = event.artifact.uri
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 def artifact_version(event: Event) -> tuple[str, str]:

@@ -40,11 +40,17 @@ _NAMED_IN_TEXT = re.compile(
 _WORDS = (
     "passw", "passph", "pwd", "secret", "authoriz", "credential", "cookie", "signature", "token",
     "api_key", "apikey", "api-key", "access_key", "accesskey", "access-key", "private_key",
-    "privatekey", "signing_key", "signingkey", "encryption_key", "shared_key", "sharedkey",
-    "account_key", "accountkey", "ssn",
+    "privatekey", "private-key", "signing_key", "signingkey", "signing-key", "encryption_key",
+    "encryptionkey", "encryption-key", "shared_key", "sharedkey", "shared-key", "account_key",
+    "accountkey", "account-key", "ssn",
 )  # fmt: skip
 #: A name may hold these and be none of a secret: where one is kept, how many there are.
 _HARMLESS_NAME = re.compile(r"(?:_|-)(?:env|file|ref|name|count|type|algorithm)$", re.IGNORECASE)
+#: A number under such a name counts or measures.
+_MEASURE = re.compile(
+    r"(?:_|-)(?:max|min|limit|total|used|length|size|bytes|version|days|ms|s)$|^tokens(?:_|$)",
+    re.IGNORECASE,
+)
 #: How the forms of credentials begin, in small letters.
 _FORMS = (
     "private key", "earer", "asic ", "akia", "asia", "aroa", "aida", "abia", "acca", "ghp_", "gho_",
@@ -53,40 +59,46 @@ _FORMS = (
 )  # fmt: skip
 #: A secret key of AWS has this length, and nothing else to know it by.
 _LONG = 40
+#: Of all numbers only those of cards are known without blanks or dashes; they have 15 digits.
+_SHORT = 10**14
 
 
 def sensitive_kinds(document: Any) -> Iterator[str]:
     """Yield the kinds of content that a JSON document holds and must not."""
     texts: list[str] = []
-    named: list[str] = []
-    _collect(document, texts, named)
+    _collect(document, texts)
     text = "\n".join(texts)
     lowered = text.lower()
     if ("@" in text or "%40" in text) and _E_MAIL.search(text):
         yield "e-mail address"
     if "+" in text or _DIGITS.search(text):
         yield from _numbers(text)
-    if _are_secret_names(named) or _names_a_secret(text, lowered):
+    if _has_one(lowered, _WORDS) and (_NAMED_IN_TEXT.search(text) or _names_a_secret(document)):
         yield "secret"
     if _holds_credential(text, lowered, texts):
         yield "credential"
 
 
-def _collect(value: Any, texts: list[str], named: list[str]) -> None:
-    """Gather all texts, and the names of fields that hold one."""
-    if isinstance(value, str):
+def _collect(value: Any, texts: list[str]) -> None:
+    """Gather all texts, names of fields among them, and long numbers as they are written."""
+    kind = value.__class__
+    if kind is str:
         texts.append(value)
+    elif kind is int or kind is float:
+        if not -_SHORT < value < _SHORT:
+            texts.append(f"{abs(value):.0f}")
     elif isinstance(value, Mapping):
-        for key, each in value.items():
-            if isinstance(each, str):
+        texts.extend(value)
+        for each in value.values():
+            if each.__class__ is str:  # most are: spares a call
                 texts.append(each)
-                if each and each[0] not in "[*":
-                    named.append(key)
-            elif each.__class__ is not int and each is not None:
-                _collect(each, texts, named)
+            elif each is not None:
+                _collect(each, texts)
     elif isinstance(value, list | tuple):
         for each in value:
-            _collect(each, texts, named)
+            _collect(each, texts)
+    elif isinstance(value, str):
+        texts.append(value)
 
 
 def _numbers(text: str) -> Iterator[str]:
@@ -104,16 +116,31 @@ def _passes_luhn(number: str) -> bool:
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
 
-def _are_secret_names(names: list[str]) -> bool:
-    return _has_one(" ".join(names).lower(), _WORDS) and any(
-        _NAMES.search(name) and not _HARMLESS_NAME.search(name) for name in names
-    )
+def _names_a_secret(value: Any) -> bool:
+    """Tell whether a field, however deep, has the name of a secret and anything in it."""
+    if isinstance(value, Mapping):
+        return any(
+            (_is_secret(name) and _is_filled(each, name)) or _names_a_secret(each)
+            for name, each in value.items()
+        )
+    return isinstance(value, list | tuple) and any(_names_a_secret(each) for each in value)
 
 
-def _names_a_secret(text: str, lowered: str) -> bool:
-    if "=" not in text and ":" not in text:
+def _is_secret(name: str) -> bool:
+    return bool(_NAMES.search(name)) and not _HARMLESS_NAME.search(name)
+
+
+def _is_filled(value: Any, name: str) -> bool:
+    """Tell whether there is a value that is not hidden: a text or a number, however deep."""
+    if value is None or isinstance(value, bool):
         return False
-    return _has_one(lowered, _WORDS) and bool(_NAMED_IN_TEXT.search(text))
+    if isinstance(value, str):
+        return bool(value) and value[0] not in "[*"
+    if isinstance(value, Mapping):
+        return any(_is_filled(each, name) for each in value.values())
+    if isinstance(value, list | tuple):
+        return any(_is_filled(each, name) for each in value)
+    return not _MEASURE.search(name)
 
 
 def _has_one(lowered: str, words: tuple[str, ...]) -> bool:

@@ -1,7 +1,8 @@
 """Keeps items of a remote STAC API up to date by its Transaction extension.
 
 An item event names an item; what is sent is that item as the catalog has it now, so events that
-come late or twice do no harm. PUT replaces it; where there is none POST creates it, and where the
+come late or twice do no harm. One that was slow on its way may have undone a newer one, so the
+catalog is read again after each write. PUT replaces it; where there is none POST creates it, and where the
 collection is missing too that is created first.
 """
 
@@ -24,6 +25,8 @@ from tallgrass.sinks.resources import SinkResources
 _NOT_FOUND = 404
 _CONFLICT = 409
 _OK = 200
+#: An item that changes more often while it is sent is left to a later attempt.
+_WRITES_MAX = 5
 #: Of an item that the API shows for comparison.
 _ITEM_BYTES_MAX = 1_048_576
 #: What makes two items the same; links are the API's own.
@@ -69,14 +72,30 @@ class StacApiSink:
         names = names_in(event, "collection_id", "item_id")
         if isinstance(names, Undelivered):
             return names
-        item = self._catalog.items(names["collection_id"], names["item_id"])
+        item = self._item(names)
         if item is None:
             return Undelivered(
                 code="sink_refused",
                 message=f"the catalog has no item {names['item_id']} in {names['collection_id']}",
                 permanent=True,
             )
-        return self._put(names, item, self._client.deadline())
+        return self._put_newest(names, item, self._client.deadline())
+
+    def _put_newest(self, names: Names, item: bytes, ends_at: float) -> Delivery:
+        """Write the item until the catalog still has what was written."""
+        for _ in range(_WRITES_MAX):
+            delivery = self._put(names, item, ends_at)
+            if isinstance(delivery, Undelivered):
+                return delivery
+            newest = self._item(names)
+            if newest is None or newest == item:
+                return delivery
+            item = newest
+        message = f"item {names['item_id']} changed {_WRITES_MAX} times while it was sent"
+        return Undelivered(code="sink_error", message=message)
+
+    def _item(self, names: Names) -> bytes | None:
+        return self._catalog.items(names["collection_id"], names["item_id"])
 
     def _put(self, names: Names, item: bytes, ends_at: float) -> Delivery:
         path = self._items_of(names)

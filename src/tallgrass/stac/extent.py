@@ -36,7 +36,7 @@ class Sides:
     crossing_east: float | None
 
     def around(self) -> Box | None:
-        """Return the box around all; it goes all round where no smaller one is sure to hold all."""
+        """Return the smallest box that is sure to hold all; it may cross, or go all round."""
         if self.south is None or self.north is None:
             return None
         west, east = self._longitudes()
@@ -47,10 +47,16 @@ class Sides:
             assert self.west is not None  # noqa: S101 - where there is a south there is a west
             assert self.east is not None  # noqa: S101
             return self.west, self.east
-        alone = self.west is None
-        if alone and self.crossing_west > self.crossing_east:
-            return self.crossing_west, self.crossing_east
-        return -_EDGE, _EDGE
+        if self.west is None or self.east is None:
+            crosses = self.crossing_west > self.crossing_east
+            return (self.crossing_west, self.crossing_east) if crosses else (-_EDGE, _EDGE)
+        # The wider gap between the crossing ones and the others stays outside.
+        behind, before = self.west - self.crossing_east, self.crossing_west - self.east
+        if max(behind, before) <= 0 or self.crossing_west <= self.crossing_east:
+            return -_EDGE, _EDGE
+        if before >= behind:
+            return self.crossing_west, max(self.east, self.crossing_east)
+        return min(self.west, self.crossing_west), self.crossing_east
 
 
 def with_extent(collection: bytes, extent: Extent) -> bytes:

@@ -128,17 +128,24 @@ def _latlon(grid: Grid) -> Properties:
     if _ellipsoid(grid) == _WGS84:
         told = {name: value for name, value in told.items() if name != "proj:wkt2"}
         told["proj:code"] = "EPSG:4326"
+    west, south, east, north = _cells(grid)
+    if not _goes_round(west, east):
+        west, east = _on_map(west), _on_map(east)
+    # All round it is where the transform puts the cells, beyond the poles too.
+    told["proj:bbox"] = [_rounded(value, _BOX_DIGITS) for value in (west, south, east, north)]
+    return told
+
+
+def _cells(grid: Grid) -> tuple[float, float, float, float]:
+    """Return the outer edges of the cells around the outermost points."""
     (west, east), (north, south) = grid["x"], grid["y"]
     half = (east - west) / (grid["nx"] - 1) / 2
     above = (north - south) / (grid["ny"] - 1) / 2
-    if round(east - west + 2 * half, _METRE_DIGITS) >= _FULL_CIRCLE:
-        west, east = -_HALF_CIRCLE, _HALF_CIRCLE
-    else:
-        west, east = west - half, east + half
-    # Beyond the poles is no latitude, beyond 180 no longitude.
-    box = (_on_map(west), max(south - above, -_POLE), _on_map(east), min(north + above, _POLE))
-    told["proj:bbox"] = [_rounded(value, _BOX_DIGITS) for value in box]
-    return told
+    return west - half, south - above, east + half, north + above
+
+
+def _goes_round(west: float, east: float) -> bool:
+    return round(east - west, _METRE_DIGITS) >= _FULL_CIRCLE
 
 
 def _on_map(longitude: float) -> float:
@@ -149,7 +156,14 @@ def _on_map(longitude: float) -> float:
 
 def _gaussian(grid: Grid) -> Properties:
     """Return what is regular of a grid whose rows are not evenly apart."""
-    return {name: value for name, value in _latlon(grid).items() if name != "proj:transform"}
+    told = {name: value for name, value in _latlon(grid).items() if name != "proj:transform"}
+    if "proj:bbox" in told:
+        west, south, east, north = _cells(grid)
+        round_it = _goes_round(west, east)
+        west, east = (-_HALF_CIRCLE, _HALF_CIRCLE) if round_it else (_on_map(west), _on_map(east))
+        box = (west, max(south, -_POLE), east, min(north, _POLE))
+        told["proj:bbox"] = [_rounded(value, _BOX_DIGITS) for value in box]
+    return told
 
 
 def _rotated_latlon(grid: Grid) -> Properties:

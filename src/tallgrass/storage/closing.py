@@ -301,7 +301,8 @@ def _failed_rerun_row(close: _Close, now: datetime) -> tuple[object, ...]:
 def _reset_row(close: _Close, now: datetime) -> tuple[object, ...]:
     claim = close.claim
     due_at = _after(now, close.delay_s)
-    return (claim.wal_id, claim.version + 1, None, None, due_at, claim.budget_from, None, 0)
+    run = claim.replay_run_id
+    return (claim.wal_id, claim.version + 1, None, run, due_at, claim.budget_from, None, 0)
 
 
 def _transition_row(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import itemgetter
 
 from tallgrass.outbox.deliveries import (
     DeliveryAttempt,
@@ -20,6 +21,8 @@ _PAGE_SIZE = 1000
 _EVERYTHING = DeliveryFilter()
 #: Comes before every id.
 _FIRST_ID = "00000000-0000-0000-0000-000000000000"
+#: The columns of an event that need no reading; the time and the attempt come after them.
+_WRITTEN = itemgetter(*OutboxEvent._fields[:-2])
 
 
 class OutboxReader:
@@ -121,21 +124,7 @@ def state_of(row: Row) -> DeliveryState:
 
 def event_from(row: Row, attempt: int) -> OutboxEvent:
     """Read a row of the outbox, claimed for an attempt."""
-    return OutboxEvent(
-        outbox_id=row["outbox_id"],
-        subject=row["subject"],
-        pipeline_id=row["pipeline_id"],
-        event_name=row["event_name"],
-        dataset_id=row["dataset_id"],
-        version=row["version"],
-        idempotency_key=row["idempotency_key"],
-        target=row["target"],
-        payload=bytes(row["payload"]),
-        care_label=row["care_label"],
-        governance_ref=row["governance_ref"],
-        created_at=instant(row["created_at"]),
-        attempt=attempt,
-    )
+    return OutboxEvent._make((*_WRITTEN(row), instant(row["created_at"]), attempt))
 
 
 def _delivery(row: Row) -> StoredDelivery:

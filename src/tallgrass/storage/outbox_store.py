@@ -12,6 +12,7 @@ from tallgrass.outbox.deliveries import Requeued
 from tallgrass.outbox.dispatch_rules import (
     AttemptOutcome,
     ClaimedEvent,
+    Claims,
     DeliveryState,
     DispatchRules,
     Settled,
@@ -46,20 +47,20 @@ class OutboxStore:
         limit: int,
         rules: DispatchRules,
         ordered: bool = False,
-    ) -> Sequence[ClaimedEvent]:
+    ) -> Claims:
         """Claim due events in the order of their due time; each is the caller's for a lease.
 
         One that was claimed before and not settled gets its former attempt written as lost; if
-        that was its last, it is exhausted. Of an ordered target only the first open event of each
+        that was its last, it is exhausted and told of beside the claimed. Of an ordered target only the first open event of each
         dataset is handed out.
         """
 
-        def work(tx: Transaction) -> Sequence[ClaimedEvent]:
+        def work(tx: Transaction) -> Claims:
             now = tx.now()
             query = "due_heads" if ordered else "due_deliveries"
             due = tx.select(query, now=now, target=target, size=limit)
             if not due:
-                return ()
+                return Claims()
             lost = [row for row in due if row["claimed_by"] is not None]
             tx.write(
                 "insert_lost_attempts",
@@ -77,7 +78,9 @@ class OutboxStore:
                 leased_until=now + timedelta(seconds=rules.lease_s),
                 dispatcher=dispatcher,
             )
-            return [_claimed(row) for row in taken]
+            return Claims(
+                events=[_claimed(row) for row in taken], exhausted=_exhausted(tx, spent)
+            )
 
         return self._runner.run(work)
 
@@ -116,13 +119,16 @@ class OutboxStore:
 
         def work(tx: Transaction) -> int:
             held = tx.select("held_by_dispatcher", target=target, dispatcher=dispatcher)
-            rows = [(row["outbox_id"], row["attempt"]) for row in held]
-            now = tx.now()
-            tx.write("release_rows", rows, now=now, dispatcher=dispatcher)
-            released = AttemptOutcome.RELEASED.value
-            attempts = [(*row, released, False, None, None) for row in rows]
-            tx.write("insert_delivery_attempts", attempts, now=now, dispatcher=dispatcher)
-            return len(rows)
+            by_attempt: dict[int, list[str]] = {}
+            for row in held:
+                by_attempt.setdefault(row["attempt"], []).append(row["outbox_id"])
+            told: dict[str, object] = {"now": tx.now(), "dispatcher": dispatcher}
+            how = {"outcome": AttemptOutcome.RELEASED.value, "duplicate": False}
+            for attempt, ids in by_attempt.items():
+                tx.write("release_rows", [(each,) for each in ids], **told, attempt=attempt)
+                rows = [(each, None, None) for each in ids]
+                tx.write("insert_delivery_attempts", rows, **told, attempt=attempt, **how)
+            return len(held)
 
         return self._runner.run(work)
 
@@ -201,6 +207,24 @@ def _claimed(row: Row) -> ClaimedEvent:
     return ClaimedEvent(event=event_from(row, row["attempt"] + 1), tries=_tries(row) + 1)
 
 
+def _exhausted(tx: Transaction, spent: Sequence[Row]) -> list[Settlement]:
+    """Return what became of rows that no try was left for, as it now stands."""
+    if not spent:
+        return []
+    rows = tx.select("deliveries_by_id", rows=[row["outbox_id"] for row in spent])
+    now = {str(row["outbox_id"]): row for row in rows}
+    events = [event_from(row, row["attempt"]) for row in spent]
+    return [
+        Settlement(
+            event=event,
+            outcome=AttemptOutcome.FAILED,
+            error_code=now[event.outbox_id]["error_code"],
+            error=now[event.outbox_id]["last_error"],
+        )
+        for event in events
+    ]
+
+
 def _held(tx: Transaction, dispatcher: str, settlements: Sequence[Settlement]) -> list[Settlement]:
     """Return the settlements of events that are still the dispatcher's, of the same attempt."""
     ids = sorted(one.event.outbox_id for one in settlements)
@@ -213,37 +237,34 @@ def _held(tx: Transaction, dispatcher: str, settlements: Sequence[Settlement]) -
 def _write_settlements(
     tx: Transaction, now: datetime, dispatcher: str, held: Sequence[Settlement]
 ) -> None:
-    errors = {one.event.outbox_id: redact(one.error) for one in held if one.error is not None}
-    by_outcome: dict[AttemptOutcome, list[Settlement]] = {}
+    """Write settlements, those alike together: of most batches there is one kind."""
+    alike: dict[tuple[AttemptOutcome, int, bool], list[Settlement]] = {}
     for one in held:
-        by_outcome.setdefault(one.outcome, []).append(one)
-    for name, outcome in (
-        ("deliver_rows", AttemptOutcome.DISPATCHED),
-        ("release_rows", AttemptOutcome.RELEASED),
-    ):
-        rows = [_key(one) for one in by_outcome.get(outcome, ())]
-        write_all(tx, name, rows, now=now, dispatcher=dispatcher)
-    failed = [
-        (
-            *_key(one),
-            None if one.wait_s is None else format_instant(now + timedelta(seconds=one.wait_s)),
-            one.error_code,
-            errors.get(one.event.outbox_id),
-        )
-        for one in by_outcome.get(AttemptOutcome.FAILED, ())
-    ]
-    write_all(tx, "fail_rows", failed, now=now, dispatcher=dispatcher)
-    attempts = [
-        (
-            *_key(one),
-            one.outcome.value,
-            one.duplicate,
-            one.error_code,
-            errors.get(one.event.outbox_id),
-        )
-        for one in held
-    ]
-    tx.write("insert_delivery_attempts", attempts, now=now, dispatcher=dispatcher)
+        alike.setdefault((one.outcome, one.event.attempt, one.duplicate), []).append(one)
+    for (outcome, attempt, duplicate), ones in alike.items():
+        told: dict[str, object] = {"now": now, "dispatcher": dispatcher, "attempt": attempt}
+        errors = [None if one.error is None else redact(one.error) for one in ones]
+        if outcome is AttemptOutcome.FAILED:
+            failed = [_failed(one, error, now) for one, error in zip(ones, errors, strict=True)]
+            write_all(tx, "fail_rows", failed, **told)
+        else:
+            name = "deliver_rows" if outcome is AttemptOutcome.DISPATCHED else "release_rows"
+            write_all(tx, name, [(one.event.outbox_id,) for one in ones], **told)
+        attempts = [
+            (one.event.outbox_id, one.error_code, error)
+            for one, error in zip(ones, errors, strict=True)
+        ]
+        told |= {"outcome": outcome.value, "duplicate": duplicate}
+        tx.write("insert_delivery_attempts", attempts, **told)
+
+
+def _failed(one: Settlement, error: str | None, now: datetime) -> tuple[object, ...]:
+    return (
+        one.event.outbox_id,
+        None if one.wait_s is None else format_instant(now + timedelta(seconds=one.wait_s)),
+        one.error_code,
+        error,
+    )
 
 
 def _key(one: Settlement) -> tuple[str, int]:

@@ -45,6 +45,13 @@ def report_settled(recorder: Recorder, settlements: Sequence[Settlement], settle
         recorder.event(names.DELIVERIES_LOST, target=late[0].event.target, count=len(late))
 
 
+def report_exhausted(recorder: Recorder, exhausted: Sequence[Settlement]) -> None:
+    """Tell of each event that was given up without another send."""
+    if recorder.enabled:
+        for one in exhausted:
+            _tell(recorder, one)
+
+
 def _tell(recorder: Recorder, one: Settlement) -> None:
     recorder.event(
         names.EVENT_EXHAUSTED if one.exhausted else names.EVENT_UNDELIVERED,

@@ -49,6 +49,9 @@ CREATE TABLE outbox_attempts (
 -- Keys of events that callers published, for good: also when their rows are archived.
 CREATE TABLE idempotency_keys (
   idempotency_key    text COLLATE "C" NOT NULL PRIMARY KEY CHECK (trim(idempotency_key) <> ''),
+  subject            text NOT NULL,
+  pipeline_id        text NOT NULL,
+  event_name         text NOT NULL,
   dataset_id         text NOT NULL,
   version            text NOT NULL,
   payload_sha256     text NOT NULL CHECK (length(payload_sha256) = 64),

@@ -49,6 +49,9 @@ CREATE TABLE outbox_attempts (
 -- Keys of events that callers published, for good: also when their rows are archived.
 CREATE TABLE idempotency_keys (
   idempotency_key    TEXT NOT NULL PRIMARY KEY CHECK (trim(idempotency_key) <> ''),
+  subject            TEXT NOT NULL,
+  pipeline_id        TEXT NOT NULL,
+  event_name         TEXT NOT NULL,
   dataset_id         TEXT NOT NULL,
   version            TEXT NOT NULL,
   payload_sha256     TEXT NOT NULL CHECK (length(payload_sha256) = 64),
@@ -95,6 +98,21 @@ CREATE TRIGGER outbox_to_deliver AFTER INSERT ON outbox BEGIN
   INSERT INTO outbox_delivery (outbox_id, target, dataset_id, due_at, updated_at)
   VALUES (NEW.outbox_id, NEW.target, NEW.dataset_id, NEW.created_at, NEW.created_at);
 END;
+
+-- INSERT OR REPLACE goes round the triggers below: inserts look for the row that they would replace.
+-- Of `outbox` by its id alone: who finds a subject's key again may pass over it.
+CREATE TRIGGER outbox_not_replaced BEFORE INSERT ON outbox WHEN EXISTS (SELECT 1 FROM outbox WHERE outbox_id = NEW.outbox_id)
+BEGIN SELECT RAISE(ABORT, 'append_only: outbox'); END;
+CREATE TRIGGER outbox_delivery_not_replaced BEFORE INSERT ON outbox_delivery WHEN EXISTS (SELECT 1 FROM outbox_delivery WHERE outbox_id = NEW.outbox_id)
+BEGIN SELECT RAISE(ABORT, 'append_only: outbox_delivery'); END;
+CREATE TRIGGER outbox_attempts_not_replaced BEFORE INSERT ON outbox_attempts WHEN EXISTS (SELECT 1 FROM outbox_attempts WHERE outbox_id = NEW.outbox_id AND attempt = NEW.attempt)
+BEGIN SELECT RAISE(ABORT, 'append_only: outbox_attempts'); END;
+CREATE TRIGGER idempotency_keys_not_replaced BEFORE INSERT ON idempotency_keys WHEN EXISTS (SELECT 1 FROM idempotency_keys WHERE idempotency_key = NEW.idempotency_key)
+BEGIN SELECT RAISE(ABORT, 'append_only: idempotency_keys'); END;
+CREATE TRIGGER artifact_versions_not_replaced BEFORE INSERT ON artifact_versions WHEN EXISTS (SELECT 1 FROM artifact_versions WHERE artifact_uri = NEW.artifact_uri AND version = NEW.version)
+BEGIN SELECT RAISE(ABORT, 'append_only: artifact_versions'); END;
+CREATE TRIGGER outbox_duplicates_not_replaced BEFORE INSERT ON outbox_duplicates WHEN EXISTS (SELECT 1 FROM outbox_duplicates WHERE duplicate_id = NEW.duplicate_id)
+BEGIN SELECT RAISE(ABORT, 'append_only: outbox_duplicates'); END;
 
 CREATE TRIGGER outbox_delivery_whose BEFORE UPDATE ON outbox_delivery
 WHEN NEW.outbox_id <> OLD.outbox_id OR NEW.target <> OLD.target OR NEW.dataset_id <> OLD.dataset_id

@@ -136,6 +136,7 @@ SELECT a.wal_id FROM json_array_elements_text(:rows::json) AS unit (value)
 JOIN wal_attempts AS a ON a.wal_id = unit.value::uuid AND a.claim_id = :claim_id::uuid;
 
 -- name: close_records(now; wal_id, version, from_status, to_status, last_error_code, last_error_message, integrity_status, metadata_status, stac_status, provenance_status, stac_item_id, stac_collection_id, stac_item_href, applied_attempt, budget_from, due_at, retry_after)
+-- What the ledger does not run again by itself is no longer its replay run's.
 UPDATE wal_records AS r SET status = x.to_status, updated_at = :now, version = r.version + 1,
   last_error_code = x.last_error_code, last_error_message = x.last_error_message,
   integrity_status = x.integrity_status, metadata_status = x.metadata_status,
@@ -144,7 +145,7 @@ UPDATE wal_records AS r SET status = x.to_status, updated_at = :now, version = r
   stac_item_href = x.stac_item_href, applied_attempt = x.applied_attempt,
   budget_from = x.budget_from, due_at = x.due_at, retry_after = x.retry_after,
   rerun_intent = NULL, lease_expiries = 0,
-  replay_run_id = CASE WHEN x.to_status = 'succeeded' THEN NULL ELSE r.replay_run_id END
+  replay_run_id = CASE WHEN x.to_status = 'succeeded' OR x.due_at IS NULL THEN NULL ELSE r.replay_run_id END
 FROM each_row AS x
 WHERE r.wal_id = x.wal_id
   AND CASE WHEN r.version = x.version AND r.status = x.from_status THEN true ELSE false END;
@@ -153,7 +154,8 @@ WHERE r.wal_id = x.wal_id
 -- A re-run that failed leaves item, statuses and status as they are; the error makes it stale.
 UPDATE wal_records AS r SET updated_at = :now, version = r.version + 1,
   last_error_code = x.last_error_code, last_error_message = x.last_error_message,
-  due_at = x.due_at, retry_after = x.retry_after, lease_expiries = x.lease_expiries
+  due_at = x.due_at, retry_after = x.retry_after, lease_expiries = x.lease_expiries,
+  replay_run_id = CASE WHEN x.due_at IS NULL THEN NULL ELSE r.replay_run_id END
 FROM each_row AS x
 WHERE r.wal_id = x.wal_id
   AND CASE WHEN r.version = x.version AND r.status = 'succeeded' THEN true ELSE false END;
@@ -176,7 +178,8 @@ WHERE r.wal_id = x.wal_id
 
 -- name: quarantine_records(now; wal_id, version, from_status, error_code)
 UPDATE wal_records AS r SET status = 'quarantined', updated_at = :now, version = r.version + 1,
-  last_error_code = coalesce(r.last_error_code, x.error_code), due_at = NULL, retry_after = NULL
+  last_error_code = coalesce(r.last_error_code, x.error_code), due_at = NULL, retry_after = NULL,
+  replay_run_id = NULL
 FROM each_row AS x
 WHERE r.wal_id = x.wal_id
   AND CASE WHEN r.version = x.version AND r.status = x.from_status THEN true ELSE false END;
@@ -189,7 +192,7 @@ WHERE r.wal_id = x.wal_id
   AND CASE WHEN r.version = x.version AND r.status = x.status THEN true ELSE false END;
 
 -- name: give_up_reruns(now; wal_id, version)
-UPDATE wal_records AS r SET updated_at = :now, version = r.version + 1, due_at = NULL
+UPDATE wal_records AS r SET updated_at = :now, version = r.version + 1, due_at = NULL, replay_run_id = NULL
 FROM each_row AS x
 WHERE r.wal_id = x.wal_id
   AND CASE WHEN r.version = x.version AND r.status = 'succeeded' THEN true ELSE false END;

@@ -17,17 +17,24 @@ WITH due AS MATERIALIZED (
   ORDER BY d.due_at, d.outbox_id LIMIT (SELECT :size)
   FOR NO KEY UPDATE OF d SKIP LOCKED
 )
-SELECT due.attempt, due.budget_from, due.claimed_by, e.*
+SELECT due.attempt, due.budget_from, due.claimed_by::text, e.*
 FROM due CROSS JOIN LATERAL (
-  SELECT outbox_id, subject, pipeline_id, event_name, dataset_id, version, idempotency_key, target,
-    payload, care_label, governance_ref, created_at
+  SELECT outbox_id::text, subject, pipeline_id, event_name, dataset_id, version, idempotency_key,
+    target, payload, care_label, governance_ref, created_at
   FROM outbox WHERE outbox_id = due.outbox_id OFFSET 0) AS e
 ORDER BY due.due_at, due.outbox_id;
 
 -- name: due_heads(now, target, size)
 -- The first open row of each dataset, if it is due: the index is asked once a dataset. A row counts
--- only when no transaction can come any more that wrote before it.
-WITH RECURSIVE datasets AS (
+-- only when no transaction can come any more that wrote before it. Transactions of other databases of
+-- the server have numbers of the same row, but cannot come; one that nothing is known of may.
+WITH RECURSIVE coming AS (
+  SELECT running.xid FROM pg_snapshot_xip(pg_current_snapshot()) AS running (xid)
+  WHERE NOT EXISTS (SELECT 1 FROM pg_stat_activity AS a
+      WHERE a.backend_xid = running.xid::xid AND a.datname <> current_database())
+    AND NOT EXISTS (SELECT 1 FROM pg_prepared_xacts AS p
+      WHERE p.transaction = running.xid::xid AND p.database <> current_database())
+), datasets AS (
   (SELECT dataset_id FROM outbox_delivery WHERE target = :target AND status <> 'dispatched'
     ORDER BY dataset_id LIMIT 1)
   UNION ALL
@@ -42,14 +49,15 @@ WITH RECURSIVE datasets AS (
     WHERE first.target = :target AND first.status <> 'dispatched'
       AND first.dataset_id = datasets.dataset_id
     ORDER BY first.written, first.outbox_id LIMIT 1) AS head
-  WHERE head.written < pg_snapshot_xmin(pg_current_snapshot())
+  WHERE (head.written < pg_snapshot_xmin(pg_current_snapshot())
+      OR NOT EXISTS (SELECT 1 FROM coming WHERE coming.xid < head.written))
     AND datasets.dataset_id NOT IN (
       SELECT dataset FROM kill_switches WHERE scope = 'dispatch' AND is_on)
     AND NOT EXISTS (SELECT 1 FROM kill_switches
       WHERE scope = 'dispatch' AND is_on AND dataset = '*')
 )
-SELECT d.attempt, d.budget_from, d.claimed_by, e.outbox_id, e.subject, e.pipeline_id, e.event_name,
-  e.dataset_id, e.version, e.idempotency_key, e.target, e.payload, e.care_label, e.governance_ref,
+SELECT d.attempt, d.budget_from, d.claimed_by::text, e.outbox_id::text, e.subject, e.pipeline_id,
+  e.event_name, e.dataset_id, e.version, e.idempotency_key, e.target, e.payload, e.care_label, e.governance_ref,
   e.created_at
 FROM heads JOIN outbox_delivery AS d ON d.outbox_id = heads.outbox_id
 JOIN outbox AS e ON e.outbox_id = d.outbox_id
@@ -63,13 +71,17 @@ SELECT x.outbox_id, x.attempt, x.claimed_by, 'lost', 'dispatcher_lost', :now
 FROM each_row AS x;
 
 -- name: exhaust_deliveries(now, last_error; outbox_id)
+-- One that nobody holds failed before, by an error that is still true.
 UPDATE outbox_delivery AS d SET status = 'failed', due_at = NULL, claimed_by = NULL,
-  error_code = 'dispatcher_lost', last_error = :last_error,
+  error_code = CASE WHEN d.claimed_by IS NULL AND d.error_code IS NOT NULL THEN d.error_code
+    ELSE 'dispatcher_lost' END,
+  last_error = CASE WHEN d.claimed_by IS NULL AND d.error_code IS NOT NULL THEN d.last_error
+    ELSE :last_error END,
   updated_at = CASE WHEN d.status = 'failed' THEN d.updated_at ELSE :now END
 FROM each_row AS x WHERE d.outbox_id = x.outbox_id;
 
 -- name: claim_deliveries(leased_until, dispatcher; outbox_id)
--- By an array, here and in `deliver_rows`: a join alone was planned as a scan of all deliveries.
+-- By an array, here and below: a join alone was planned as a scan of all deliveries.
 UPDATE outbox_delivery AS d
 SET attempt = d.attempt + 1, due_at = :leased_until, claimed_by = :dispatcher
 WHERE d.outbox_id = ANY (ARRAY(SELECT x.outbox_id FROM each_row AS x));
@@ -86,31 +98,29 @@ WHERE d.outbox_id IN (SELECT value::uuid FROM json_array_elements_text(:rows::js
   AND d.claimed_by = :dispatcher
 ORDER BY d.outbox_id FOR NO KEY UPDATE;
 
--- name: deliver_rows(now, dispatcher; outbox_id, attempt)
+-- name: deliver_rows(now, dispatcher, attempt; outbox_id)
 UPDATE outbox_delivery AS d SET status = 'dispatched', due_at = NULL, claimed_by = NULL,
   error_code = NULL, last_error = NULL, updated_at = :now
-FROM each_row AS x
-WHERE d.outbox_id = ANY (ARRAY(SELECT x.outbox_id FROM each_row AS x)) AND d.outbox_id = x.outbox_id
-  AND CASE WHEN d.attempt = x.attempt AND d.claimed_by = :dispatcher THEN true ELSE false END;
+WHERE d.outbox_id = ANY (ARRAY(SELECT x.outbox_id FROM each_row AS x))
+  AND d.attempt = :attempt AND d.claimed_by = :dispatcher;
 
--- name: fail_rows(now, dispatcher; outbox_id, attempt, due_at, error_code, last_error)
+-- name: fail_rows(now, dispatcher, attempt; outbox_id, due_at, error_code, last_error)
 UPDATE outbox_delivery AS d SET status = 'failed', due_at = x.due_at, claimed_by = NULL,
   error_code = x.error_code, last_error = x.last_error,
   updated_at = CASE WHEN d.status = 'failed' THEN d.updated_at ELSE :now END
 FROM each_row AS x
-WHERE d.outbox_id = x.outbox_id
-  AND CASE WHEN d.attempt = x.attempt AND d.claimed_by = :dispatcher THEN true ELSE false END;
+WHERE d.outbox_id = ANY (ARRAY(SELECT x.outbox_id FROM each_row AS x)) AND d.outbox_id = x.outbox_id
+  AND CASE WHEN d.attempt = :attempt AND d.claimed_by = :dispatcher THEN true ELSE false END;
 
--- name: release_rows(now, dispatcher; outbox_id, attempt)
+-- name: release_rows(now, dispatcher, attempt; outbox_id)
 -- It was not sent, so it costs no try.
 UPDATE outbox_delivery AS d SET due_at = :now, claimed_by = NULL, budget_from = d.budget_from + 1
-FROM each_row AS x
-WHERE d.outbox_id = x.outbox_id
-  AND CASE WHEN d.attempt = x.attempt AND d.claimed_by = :dispatcher THEN true ELSE false END;
+WHERE d.outbox_id = ANY (ARRAY(SELECT x.outbox_id FROM each_row AS x))
+  AND d.attempt = :attempt AND d.claimed_by = :dispatcher;
 
--- name: insert_delivery_attempts(now, dispatcher; outbox_id, attempt, outcome, duplicate, error_code, error)
+-- name: insert_delivery_attempts(now, dispatcher, attempt, outcome, duplicate; outbox_id, error_code, error)
 INSERT INTO outbox_attempts (outbox_id, attempt, dispatcher, outcome, duplicate, error_code, error, ended_at)
-SELECT x.outbox_id, x.attempt, :dispatcher, x.outcome, x.duplicate, x.error_code, x.error, :now
+SELECT x.outbox_id, :attempt, :dispatcher, :outcome, :duplicate, x.error_code, x.error, :now
 FROM each_row AS x
 ORDER BY x.outbox_id;
 

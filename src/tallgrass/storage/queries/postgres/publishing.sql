@@ -4,8 +4,8 @@
 -- name: published_keys(rows)
 -- Looked up one by one (OFFSET 0): a join was planned as a scan of all keys.
 SELECT k.* FROM json_array_elements_text(:rows::json) AS wanted CROSS JOIN LATERAL (
-  SELECT idempotency_key, dataset_id, version, payload_sha256, artifact_uri, artifact_checksum,
-    care_label, governance_ref
+  SELECT idempotency_key, subject, pipeline_id, event_name, dataset_id, version, payload_sha256,
+    artifact_uri, artifact_checksum, care_label, governance_ref
   FROM idempotency_keys WHERE idempotency_key = wanted OFFSET 0) AS k;
 
 -- name: published_artifacts(rows)
@@ -21,12 +21,12 @@ FROM json_array_elements(:rows::json) AS wanted CROSS JOIN LATERAL (
   FROM outbox WHERE subject = wanted ->> 0 AND idempotency_key = wanted ->> 1 OFFSET 0) AS e
 ORDER BY e.outbox_id;
 
--- name: insert_published_keys(now; idempotency_key, dataset_id, event_version, payload_sha256, artifact_uri, artifact_checksum, care_label, governance_ref)
+-- name: insert_published_keys(now; idempotency_key, subject, pipeline_id, event_name, dataset_id, event_version, payload_sha256, artifact_uri, artifact_checksum, care_label, governance_ref)
 -- Without ON CONFLICT: who publishes the same key at the same time waits, and gives way.
-INSERT INTO idempotency_keys (idempotency_key, dataset_id, version, payload_sha256, artifact_uri,
-  artifact_checksum, care_label, governance_ref, created_at)
-SELECT x.idempotency_key, x.dataset_id, x.event_version, x.payload_sha256, x.artifact_uri,
-  x.artifact_checksum, x.care_label, x.governance_ref, coalesce(:now::timestamptz, clock_timestamp())
+INSERT INTO idempotency_keys (idempotency_key, subject, pipeline_id, event_name, dataset_id, version,
+  payload_sha256, artifact_uri, artifact_checksum, care_label, governance_ref, created_at)
+SELECT x.idempotency_key, x.subject, x.pipeline_id, x.event_name, x.dataset_id, x.event_version,
+  x.payload_sha256, x.artifact_uri, x.artifact_checksum, x.care_label, x.governance_ref, coalesce(:now::timestamptz, clock_timestamp())
 FROM each_row AS x;
 
 -- name: insert_artifacts(now; artifact_uri, artifact_version, dataset_id, artifact_checksum, idempotency_key)

@@ -114,6 +114,7 @@ SELECT wal_id FROM json_each(:rows) AS unit
 JOIN wal_attempts AS a ON a.wal_id = unit.value AND a.claim_id = :claim_id;
 
 -- name: close_records(now; wal_id, version, from_status, to_status, last_error_code, last_error_message, integrity_status, metadata_status, stac_status, provenance_status, stac_item_id, stac_collection_id, stac_item_href, applied_attempt, budget_from, due_at, retry_after)
+-- What the ledger does not run again by itself is no longer its replay run's.
 UPDATE wal_records SET status = :to_status, updated_at = :now, version = version + 1,
   last_error_code = :last_error_code, last_error_message = :last_error_message,
   integrity_status = :integrity_status, metadata_status = :metadata_status,
@@ -122,14 +123,15 @@ UPDATE wal_records SET status = :to_status, updated_at = :now, version = version
   stac_item_href = :stac_item_href, applied_attempt = :applied_attempt,
   budget_from = :budget_from, due_at = :due_at, retry_after = :retry_after,
   rerun_intent = NULL, lease_expiries = 0,
-  replay_run_id = CASE WHEN :to_status = 'succeeded' THEN NULL ELSE replay_run_id END
+  replay_run_id = CASE WHEN :to_status = 'succeeded' OR :due_at IS NULL THEN NULL ELSE replay_run_id END
 WHERE wal_id = :wal_id AND version = :version AND status = :from_status;
 
 -- name: fail_reruns(now; wal_id, version, last_error_code, last_error_message, due_at, retry_after, lease_expiries)
 -- A re-run that failed leaves item, statuses and status as they are; the error makes it stale.
 UPDATE wal_records SET updated_at = :now, version = version + 1,
   last_error_code = :last_error_code, last_error_message = :last_error_message,
-  due_at = :due_at, retry_after = :retry_after, lease_expiries = :lease_expiries
+  due_at = :due_at, retry_after = :retry_after, lease_expiries = :lease_expiries,
+  replay_run_id = CASE WHEN :due_at IS NULL THEN NULL ELSE replay_run_id END
 WHERE wal_id = :wal_id AND version = :version AND status = 'succeeded';
 
 -- name: reset_records(now; wal_id, version, replay_reason, replay_run_id, due_at, budget_from, next_object, lease_expiries)
@@ -146,7 +148,8 @@ WHERE wal_id = :wal_id AND version = :version AND status = 'in_progress';
 
 -- name: quarantine_records(now; wal_id, version, from_status, error_code)
 UPDATE wal_records SET status = 'quarantined', updated_at = :now, version = version + 1,
-  last_error_code = coalesce(last_error_code, :error_code), due_at = NULL, retry_after = NULL
+  last_error_code = coalesce(last_error_code, :error_code), due_at = NULL, retry_after = NULL,
+  replay_run_id = NULL
 WHERE wal_id = :wal_id AND version = :version AND status = :from_status;
 
 -- name: park_records(now; wal_id, version, status, due_at, next_object, budget_from, rerun_intent)
@@ -155,7 +158,7 @@ UPDATE wal_records SET updated_at = :now, version = version + 1, due_at = :due_a
 WHERE wal_id = :wal_id AND version = :version AND status = :status;
 
 -- name: give_up_reruns(now; wal_id, version)
-UPDATE wal_records SET updated_at = :now, version = version + 1, due_at = NULL
+UPDATE wal_records SET updated_at = :now, version = version + 1, due_at = NULL, replay_run_id = NULL
 WHERE wal_id = :wal_id AND version = :version AND status = 'succeeded';
 
 -- name: insert_transitions(now; wal_id, kind, from_status, to_status, from_version, to_version, actor, reason, replay_run_id, approval_ref)

@@ -50,8 +50,12 @@ INSERT INTO outbox_attempts (outbox_id, attempt, dispatcher, outcome, error_code
 VALUES (:outbox_id, :attempt, :claimed_by, 'lost', 'dispatcher_lost', :now);
 
 -- name: exhaust_deliveries(now, last_error; outbox_id)
+-- One that nobody holds failed before, by an error that is still true.
 UPDATE outbox_delivery SET status = 'failed', due_at = NULL, claimed_by = NULL,
-  error_code = 'dispatcher_lost', last_error = :last_error,
+  error_code = CASE WHEN claimed_by IS NULL AND error_code IS NOT NULL THEN error_code
+    ELSE 'dispatcher_lost' END,
+  last_error = CASE WHEN claimed_by IS NULL AND error_code IS NOT NULL THEN last_error
+    ELSE :last_error END,
   updated_at = CASE WHEN status = 'failed' THEN updated_at ELSE :now END
 WHERE outbox_id = :outbox_id;
 
@@ -71,23 +75,23 @@ SELECT d.outbox_id, d.attempt FROM json_each(:rows) AS wanted
 CROSS JOIN outbox_delivery AS d ON d.outbox_id = wanted.value
 WHERE d.claimed_by = :dispatcher ORDER BY d.outbox_id;
 
--- name: deliver_rows(now, dispatcher; outbox_id, attempt)
+-- name: deliver_rows(now, dispatcher, attempt; outbox_id)
 UPDATE outbox_delivery SET status = 'dispatched', due_at = NULL, claimed_by = NULL,
   error_code = NULL, last_error = NULL, updated_at = :now
 WHERE outbox_id = :outbox_id AND attempt = :attempt AND claimed_by = :dispatcher;
 
--- name: fail_rows(now, dispatcher; outbox_id, attempt, due_at, error_code, last_error)
+-- name: fail_rows(now, dispatcher, attempt; outbox_id, due_at, error_code, last_error)
 UPDATE outbox_delivery SET status = 'failed', due_at = :due_at, claimed_by = NULL,
   error_code = :error_code, last_error = :last_error,
   updated_at = CASE WHEN status = 'failed' THEN updated_at ELSE :now END
 WHERE outbox_id = :outbox_id AND attempt = :attempt AND claimed_by = :dispatcher;
 
--- name: release_rows(now, dispatcher; outbox_id, attempt)
+-- name: release_rows(now, dispatcher, attempt; outbox_id)
 -- It was not sent, so it costs no try.
 UPDATE outbox_delivery SET due_at = :now, claimed_by = NULL, budget_from = budget_from + 1
 WHERE outbox_id = :outbox_id AND attempt = :attempt AND claimed_by = :dispatcher;
 
--- name: insert_delivery_attempts(now, dispatcher; outbox_id, attempt, outcome, duplicate, error_code, error)
+-- name: insert_delivery_attempts(now, dispatcher, attempt, outcome, duplicate; outbox_id, error_code, error)
 INSERT INTO outbox_attempts (outbox_id, attempt, dispatcher, outcome, duplicate, error_code, error, ended_at)
 VALUES (:outbox_id, :attempt, :dispatcher, :outcome, :duplicate, :error_code, :error, :now);
 

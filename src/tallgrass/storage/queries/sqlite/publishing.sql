@@ -1,8 +1,8 @@
 -- Events that pipelines publish in their own transactions, and events that consumers have handled.
 
 -- name: published_keys(rows)
-SELECT k.idempotency_key, k.dataset_id, k.version, k.payload_sha256, k.artifact_uri, k.artifact_checksum,
-  k.care_label, k.governance_ref
+SELECT k.idempotency_key, k.subject, k.pipeline_id, k.event_name, k.dataset_id, k.version,
+  k.payload_sha256, k.artifact_uri, k.artifact_checksum, k.care_label, k.governance_ref
 FROM json_each(:rows) AS wanted CROSS JOIN idempotency_keys AS k ON k.idempotency_key = wanted.value;
 
 -- name: published_artifacts(rows)
@@ -17,11 +17,11 @@ FROM json_each(:rows) AS wanted CROSS JOIN outbox AS e
   ON e.subject = wanted.value ->> 0 AND e.idempotency_key = wanted.value ->> 1
 ORDER BY e.outbox_id;
 
--- name: insert_published_keys(now; idempotency_key, dataset_id, event_version, payload_sha256, artifact_uri, artifact_checksum, care_label, governance_ref)
-INSERT INTO idempotency_keys (idempotency_key, dataset_id, version, payload_sha256, artifact_uri,
-  artifact_checksum, care_label, governance_ref, created_at)
-VALUES (:idempotency_key, :dataset_id, :event_version, :payload_sha256, :artifact_uri, :artifact_checksum,
-  :care_label, :governance_ref, :now);
+-- name: insert_published_keys(now; idempotency_key, subject, pipeline_id, event_name, dataset_id, event_version, payload_sha256, artifact_uri, artifact_checksum, care_label, governance_ref)
+INSERT INTO idempotency_keys (idempotency_key, subject, pipeline_id, event_name, dataset_id, version,
+  payload_sha256, artifact_uri, artifact_checksum, care_label, governance_ref, created_at)
+VALUES (:idempotency_key, :subject, :pipeline_id, :event_name, :dataset_id, :event_version,
+  :payload_sha256, :artifact_uri, :artifact_checksum, :care_label, :governance_ref, :now);
 
 -- name: insert_artifacts(now; artifact_uri, artifact_version, dataset_id, artifact_checksum, idempotency_key)
 INSERT INTO artifact_versions (artifact_uri, version, dataset_id, artifact_checksum, idempotency_key,
