@@ -19,6 +19,7 @@ import psycopg
 
 from bench.report import Row, row
 from tallgrass.bootstrap import open_stores
+from tallgrass.canonical_json import canonical_bytes
 from tallgrass.config import load_config
 from tallgrass.outbox.dispatch_loop import DispatchLoop, DispatchUntil
 from tallgrass.outbox.dispatch_rules import DispatchRules
@@ -52,15 +53,16 @@ SELECT (lpad(to_hex(%(first)s + n), 12, '0') || '7' || substr(md5(n::text), 1, 3
   'null', %(payload)s, 'public', clock_timestamp()
 FROM generate_series(1, %(count)s) AS n"""
 
+#: The rows that publishing writes, column for column, and nothing else.
 _BARE_KEYS = """INSERT INTO idempotency_keys (idempotency_key, subject, pipeline_id, event_name,
   dataset_id, version, payload_sha256, care_label, created_at)
-SELECT k, 'subject', 'pipeline', 'made', 'd', '1.0.0', h, 'public', clock_timestamp()
-FROM json_to_recordset(%s::json) AS x (k text, h text)"""
+SELECT k, s, 'pipeline', 'made', 'd', '1.0.0', h, 'public', clock_timestamp()
+FROM json_to_recordset(%s::json) AS x (k text, s text, h text)"""
 _BARE_EVENTS = """INSERT INTO outbox (outbox_id, subject, pipeline_id, event_name, dataset_id,
   version, idempotency_key, target, payload, care_label, created_at)
-SELECT i, 'subject', 'pipeline', 'made', 'd', '1.0.0', k, 'null', convert_to(p, 'UTF8'), 'public',
+SELECT i, s, 'pipeline', 'made', 'd', '1.0.0', k, 'file', convert_to(p, 'UTF8'), 'public',
   clock_timestamp()
-FROM json_to_recordset(%s::json) AS x (i uuid, k text, p text)"""
+FROM json_to_recordset(%s::json) AS x (i uuid, s text, k text, p text)"""
 
 _NUMBERS = itertools.count(10_000_000)
 
@@ -208,6 +210,33 @@ def _publishing(url: str, count: int, rounds: int) -> list[float]:
     return ratios
 
 
+def _payload(number: int) -> dict[str, Any]:
+    """Return what a pipeline tells of an artifact: 900 bytes of names, addresses and hashes."""
+    name = f"OR_GLM-L2-LCFA_G16_s2026{number:010d}_e2026{number:010d}_c2026{number:010d}"
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return {
+        "item_id": f"noaa-goes16.{name}",
+        "collection": "goes-glm",
+        "datetime": "2026-06-01T12:00:00Z",
+        "bbox": [-156.06, -66.56, 6.06, 66.56],
+        "assets": {
+            "data": {
+                "href": f"s3://noaa-goes16/GLM-L2-LCFA/2026/152/12/{name}.nc",
+                "type": "application/x-netcdf",
+                "roles": ["data"],
+                "file:size": 300_000 + number,
+                "file:checksum": f"1220{digest}",
+            }
+        },
+        "links": [
+            {"rel": "self", "href": f"https://stac.test/collections/goes-glm/items/{name}"},
+            {"rel": "collection", "href": "https://stac.test/collections/goes-glm"},
+        ],
+        "change": "created",
+        "title": "Lightning detections of the Geostationary Lightning Mapper, twenty seconds",
+    }
+
+
 def _publish(connection: psycopg.Connection[Any], numbers: list[int]) -> None:
     publish_all(
         connection,
@@ -217,7 +246,7 @@ def _publish(connection: psycopg.Connection[Any], numbers: list[int]) -> None:
                 event_name="made",
                 dataset_id="d",
                 version="1.0.0",
-                payload={"number": number, "text": "x" * 780},
+                payload=_payload(number),
                 care_label="public",
                 subject=f"subject-{number}",
                 idempotency_key=f"key-{number}",
@@ -231,12 +260,12 @@ def _insert_bare(connection: psycopg.Connection[Any], numbers: list[int]) -> Non
     """Write the rows that publishing writes, with nothing checked: one statement a table."""
     keys, events = [], []
     for number in numbers:
-        payload = {"number": number, "text": "x" * 780}
-        body = orjson.dumps(payload).decode()
-        key = f"bare-{number}"
-        digest = hashlib.sha256(body.encode()).hexdigest()
-        keys.append({"k": key, "h": digest})
-        events.append({"i": str(uuid.UUID(int=number, version=4)), "k": key, "p": body})
+        body = canonical_bytes({**_payload(number), "care_label": "public"})
+        key, subject = f"key-{number}", f"subject-{number}"
+        # Ids grow with time, as those of events do.
+        outbox_id = str(uuid.UUID(int=(number << 80) | random.getrandbits(80), version=4))
+        keys.append({"k": key, "s": subject, "h": hashlib.sha256(body).hexdigest()})
+        events.append({"i": outbox_id, "s": subject, "k": key, "p": body.decode()})
     connection.execute(_BARE_KEYS, (orjson.dumps(keys).decode(),))
     connection.execute(_BARE_EVENTS, (orjson.dumps(events).decode(),))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from tallgrass.bootstrap import config_version, open_catalogue
 from tallgrass.cli.dataset_template import dataset_template
 from tallgrass.config import load_config
 from tallgrass.datasets.catalogue import IgnoredKey, KeyMatch, default_catalogue
+from tallgrass.datasets.definition import FileFormat
 from tallgrass.errors import ConfigError
 from tests.cli.command import tallgrass
 
@@ -166,6 +168,7 @@ def test_a_bad_file_is_refused_with_its_field(
     assert done.code == 2
     assert done.error["code"] == "dataset_invalid"
     assert message in done.error["message"]
+    assert done.error["message"].startswith(str(file))
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe", b"id = "])
@@ -236,5 +239,20 @@ def test_two_own_files_of_one_id_are_refused(tmp_path: Path) -> None:
     """An id stands for one dataset, in a folder too."""
     file = written(tmp_path, "my-radar")
     (tmp_path / "copy.toml").write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
-    with pytest.raises(ConfigError, match="two datasets have the id 'my-radar'"):
+    with pytest.raises(ConfigError, match=r"my-radar\.toml: two datasets have the id 'my-radar'"):
         open_catalogue(configured(tmp_path))
+
+
+def test_of_a_folder_the_file_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    """Whose prefixes overlap with a shipped dataset's is told by its file."""
+    written(tmp_path, "a-radar")
+    written(tmp_path, "my-radar", '["my-radar-pds"]', '["noaa-mrms-pds"]')
+    with pytest.raises(ConfigError, match=r"/my-radar\.toml: .* share the bucket"):
+        open_catalogue(configured(tmp_path))
+
+
+def test_the_template_names_every_format() -> None:
+    """What `format` may be stands in the file that `new` prints."""
+    text = dataset_template("my-radar").partition("# format =")[0].replace("\n# ", " ")
+    told = text.partition("Whose header is read:")[2]
+    assert [each for each in FileFormat if not re.search(rf"(?<![\w-]){each}(?![\w-])", told)] == []

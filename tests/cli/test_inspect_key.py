@@ -138,8 +138,13 @@ def test_providers_are_told_by_their_schemes(tmp_path: Path) -> None:
     assert {answer["dataset"] for answer in answers} == {"hrrr"}
     assert len({answer["item_id"] for answer in answers}) == 3
     assert len({answer["wal_id"] for answer in answers}) == 3
-    refused = tallgrass("inspect", "key", f"wasabi://b/{HRRR}")
-    assert (refused.code, refused.json["error"]["code"]) == (1, "unknown_provider")
+    for scheme in ("wasabi", "azure", "https"):
+        refused = tallgrass("inspect", "key", f"{scheme}://b/{HRRR}")
+        assert (refused.code, refused.json["error"]["code"]) == (1, "unknown_provider")
+        remedy = refused.json["error"]["remedy"]
+        for form in ("s3://BUCKET/KEY", "gs://BUCKET/KEY", "az://ACCOUNT.CONTAINER/KEY"):
+            assert form in remedy
+    assert "s3://BUCKET/KEY" in tallgrass("inspect", "key", "rubbish").json["error"]["remedy"]
     config = tmp_path / "tallgrass.toml"
     config.write_text('[ledger]\nproviders = ["wasabi"]\n', encoding="utf-8")
     known = tallgrass("--config", str(config), "inspect", "key", f"wasabi://b/{HRRR}")
@@ -174,6 +179,9 @@ def test_a_bad_line_loses_no_other() -> None:
     ]
     assert [answers[number]["object_uri"] for number in (0, 6)] == [good, good]
     assert answers[1]["key"] == "s3://nobodys-pds/x"
+    assert [answer["dataset"] for answer in answers] == [
+        "nexrad-l2", None, None, None, None, "hrrr", "nexrad-l2"
+    ]  # fmt: skip
     assert all(answer["error"]["remedy"] for answer in answers if "error" in answer)
 
 

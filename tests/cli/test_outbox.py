@@ -7,12 +7,14 @@ import signal
 import subprocess
 import threading
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 
 from tallgrass.cli.main import cli
+from tallgrass.clock import parse_instant
 from tests.cli.command import PROGRAM, environment, tallgrass
 from tests.cli.pipeline import make_feed
 from tests.support.backends import prepare
@@ -308,7 +310,11 @@ def test_the_ledger_is_exported_with_every_field(
         "duplicate_detected",
     }  # fmt: skip
     assert (good["attempt"], good["duplicate_detected"]) == (1, False)
-    assert good["latency_ms"] > 0
+    assert (good["outbox_id"], good["pipeline_id"]) == (event_id(1), "pipeline")
+    # From the event's creation to its result, both by the database's clock.
+    created_at = backend.sql("SELECT created_at FROM outbox WHERE outbox_id = ?", event_id(1))
+    took = parse_instant(recorded_at[0][0]) - parse_instant(created_at[0][0])
+    assert good["latency_ms"] == pytest.approx(took / timedelta(milliseconds=1), abs=0.001)
     assert not [file for file in (tmp_path / "out").rglob("*") if ".json." in file.name]
     odd = tallgrass("outbox", "ledger", "export", "--dir", str(tmp_path), "--release", "../x",
                     at=backend)  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import threading
@@ -100,6 +101,7 @@ def test_filters_and_formats(catalog: Backend, tmp_path: Path) -> None:
         (["--dir", "x", "--bbox", "1,2,3"], "invalid_input"),
         (["--dir", "x", "--bbox", "a,b,c,d"], "invalid_input"),
         (["--dir", "x", "--datetime", "2026"], "invalid_input"),
+        (["--dir", "x", "--datetime", "2026-02-30"], "invalid_time"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_written(
@@ -110,6 +112,58 @@ def test_mistakes_are_told_before_anything_is_written(
     done = tallgrass("stac", "export", *flags, "--output", "json", at=catalog, cwd=tmp_path)
     assert (done.code, done.error["code"]) == (2, code)
     assert sorted(tmp_path.iterdir()) == before
+    assert "poison" not in done.error["remedy"]
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    "verb", [["export", "--dir", "x"], ["validate"]], ids=["export", "validate"]
+)
+def test_a_collection_that_is_not_there_is_answered_with_the_nearest(
+    catalog: Backend, tmp_path: Path, verb: list[str]
+) -> None:
+    """A mistyped name is no empty result; one of a dataset that has no items yet is."""
+    done = tallgrass("stac", *verb, "--collection", "hrr", at=catalog, cwd=tmp_path)
+    assert done.code == 2
+    assert "there is no collection 'hrr'; did you mean 'hrrr'?" in done.err
+    assert not (tmp_path / "x").exists()
+    empty = tallgrass("stac", *verb, "--collection", "ndfd", at=catalog, cwd=tmp_path)
+    assert empty.code == 0, empty.err
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("umask", [0o022, 0o027])
+def test_who_may_read_an_export_is_up_to_the_umask(
+    catalog: Backend, tmp_path: Path, umask: int
+) -> None:
+    """A file, and a folder, as any other program would make them."""
+    before = os.umask(umask)
+    try:
+        file, target = tmp_path / "items.ndjson", tmp_path / "catalog"
+        tallgrass("stac", "export", "--format", "ndjson", "--file", str(file), at=catalog)
+        tallgrass("stac", "export", "--dir", str(target), at=catalog)
+    finally:
+        os.umask(before)
+    assert file.stat().st_mode & 0o777 == 0o666 & ~umask
+    assert target.stat().st_mode & 0o777 == 0o777 & ~umask
+    assert (target / "catalog.json").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_a_date_is_its_whole_day(catalog: Backend) -> None:
+    """A date alone, first or last of a range gives what its instants give."""
+    lines = ("stac", "export", "--format", "ndjson", "--file", "-", "--datetime")
+    for date, instants in (
+        ("2026-06-01", "2026-06-01T00:00:00Z/2026-06-01T23:59:59.999999Z"),
+        ("2026-06-01/..", "2026-06-01T00:00:00Z/.."),
+        ("../2026-05-31", "../2026-05-31T23:59:59.999999Z"),
+        ("2026-06-01/2026-06-02", "2026-06-01T00:00:00Z/2026-06-02T23:59:59.999999Z"),
+    ):
+        found = tallgrass(*lines, date, at=catalog)
+        assert found.code == 0, found.err
+        assert found.out == tallgrass(*lines, instants, at=catalog).out
+    assert ids_of(tallgrass(*lines, "2026-06-01", at=catalog).out)
+    assert tallgrass(*lines, "2020-01-01/2020-01-02", at=catalog).out == ""
 
 
 def test_half_an_export_leaves_nothing(tmp_path: Path) -> None:

@@ -298,7 +298,7 @@ def test_the_last_attempt_may_be_lost_but_none_follows(outbox: Outbox) -> None:
 
 
 def test_a_claim_tells_what_it_gave_up(outbox: Outbox) -> None:
-    """Of events without a try left, the claim tells how they now stand, beside those it hands out."""
+    """Of events without a try left the claim tells how they stand, beside those it hands out."""
     write(outbox.backend, 1)
     once = DispatchRules(attempts_max=1)
     assert ids(outbox.claim(rules=once)) == [event_id(1)]
@@ -314,7 +314,7 @@ def test_a_claim_tells_what_it_gave_up(outbox: Outbox) -> None:
 
 
 def test_fewer_attempts_than_were_made_keep_the_true_error(outbox: Outbox) -> None:
-    """Who lowers the limit gives up what failed before by its own error, not by a lost dispatcher."""
+    """A lower limit gives up what failed before by its own error, not by a lost dispatcher."""
     write(outbox.backend, 1)
     for _ in range(2):
         outbox.fail(outbox.claim(), 0.0)

@@ -231,3 +231,21 @@ def test_any_key_has_an_answer(key: str) -> None:
     """Whatever the key, routing answers or refuses its time; no other error escapes."""
     for bucket in ("noaa-goes19", "noaa-hrrr-bdp-pds", "unidata-nexrad-level2"):
         assert default_catalogue().route("aws", bucket, key) is not None
+
+
+@pytest.mark.parametrize(
+    ("key", "product"),
+    [
+        ("short_range/nwm.t19z.short_range.land.f018.conus.nc", "land"),
+        ("forcing_short_range/nwm.t00z.short_range.forcing.f001.conus.nc", "forcing"),
+        ("medium_range_mem1/nwm.t00z.medium_range.channel_rt_1.f003.conus.nc", "channel_rt_1"),
+        ("analysis_assim/nwm.t16z.analysis_assim.terrain_rt.tm02.conus.nc", "terrain_rt"),
+    ],
+)
+def test_the_product_of_the_water_model_is_without_its_configuration(
+    key: str, product: str
+) -> None:
+    """What the folder tells already is no part of it."""
+    match = default_catalogue().route("aws", "noaa-nwm-pds", f"nwm.20241029/{key}")
+    assert isinstance(match, KeyMatch)
+    assert match.groups["product"] == product

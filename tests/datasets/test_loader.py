@@ -357,6 +357,12 @@ def test_a_dataset_may_have_several_layouts() -> None:
         ("[key]\n", '[key]\nrest = true\nprefixes = ["a"]\n', "key.prefixes: a dataset that takes"),
         ("[key]\n", "[key]\nrest = 1\n", "key.rest: must be true or false"),
         ('platform = "site"', 'platform = "sitt"', "did you mean 'site'"),
+        ('priority = "low"', 'priority = "low"\nformat = "netcdf"', "did you mean 'netcdf4'?"),
+        (
+            'priority = "low"',
+            'priority = "low"\nformta = "x"',
+            "formta: unknown field; did you mean 'format'?",
+        ),
         ('priority = "low"', 'priority = "low"\nmirrors.aws = ["x"]', "mirrors: 'aws' is the"),
         ('priority = "low"', 'priority = "low"\nmirrors.gcp = []', "mirrors.gcp: must name at"),
     ],
@@ -366,6 +372,48 @@ def test_a_mistake_in_layouts_is_refused_with_its_place(old: str, new: str, mess
     assert LAYOUTS.count(old) == 1, old
     with pytest.raises(ConfigError, match=re.escape(message)):
         load_dataset(LAYOUTS.replace(old, new), "things.toml")
+
+
+def test_what_is_allowed_is_named_once() -> None:
+    """A field that resembles none is answered with all there are, optional ones too."""
+    with pytest.raises(ConfigError, match="allowed are") as refused:
+        load_dataset(
+            LAYOUTS.replace('priority = "low"', 'priority = "low"\nqqq = 1'), "things.toml"
+        )
+    names = str(refused.value).partition("allowed are ")[2].split(", ")
+    assert len(names) == len(set(names))
+    assert {"format", "cadence_s", "topics", "aliases"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("times", "good"),
+    [
+        # As much is told, otherwise.
+        ('start = { form = "date-time", groups = ["date", "to"] }', False),
+        ('start = { form = "date-time", groups = ["date", "from"] }', True),
+        # For what is left: less is told.
+        ('start = { form = "date", groups = ["date"] }', True),
+    ],
+)
+def test_two_layouts_may_not_read_an_example_otherwise(times: str, good: bool) -> None:  # noqa: FBT001
+    """Which of them counts would hang on their order alone."""
+    more = f"""
+[[key.layouts]]
+pattern = 'new/[a-z]+/(?P<date>\\d{{8}})/(?P<from>\\d{{6}})-(?P<to>\\d{{6}})'
+{times}
+end = {{ form = "date-time", groups = ["date", "to"], crosses_midnight = true }}
+[[examples]]
+key = "new/here/20240228/010000-020000"
+start = "2024-02-28T01:00:00Z"
+end = "2024-02-28T02:00:00Z"
+[[examples]]
+key = "old/"""
+    text = LAYOUTS.replace('[[examples]]\nkey = "old/', more, 1)
+    if good:
+        load_dataset(text, "things.toml")
+        return
+    with pytest.raises(ConfigError, match=r"things\.toml: examples\[1\]\.key: .* by two layouts"):
+        load_dataset(text, "things.toml")
 
 
 def test_a_file_without_an_example_is_refused() -> None:

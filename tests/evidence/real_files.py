@@ -6,7 +6,9 @@ import functools
 import tarfile
 from typing import TYPE_CHECKING
 
+from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.datasets.definition import FileFormat
+from tallgrass.evidence.formats import format_by_name
 from tests.datasets.noaa_data import noaa_data
 
 if TYPE_CHECKING:
@@ -15,44 +17,61 @@ if TYPE_CHECKING:
 GRIB2, GRID = FileFormat.GRIB2, FileFormat.GRIB2_GRID
 LEVEL2, CHUNK, LEVEL3 = FileFormat.NEXRAD_LEVEL2, FileFormat.NEXRAD_CHUNK, FileFormat.NEXRAD_LEVEL3
 
+#: Folder → dataset, where it is not the folder's name.
+DATASETS = {"goes-exis": "goes-space", "nbm": "nbm-grib2"}
+#: A record alone, beside the volumes.
+RECORD = "nexrad-l2/KDMX20220305_record_00.bin"
+
+
+def format_of(name: str) -> FileFormat:
+    """Return the format that the catalogue names for a file of this folder and name."""
+    if name == RECORD:
+        return CHUNK
+    folder = name.split("/", 1)[0]
+    dataset = default_catalogue().dataset(DATASETS.get(folder, folder))
+    assert dataset is not None
+    named = format_by_name(name) if dataset.format is FileFormat.BY_NAME else dataset.format
+    assert named is not None, name
+    return named
+
+
 #: Sound files.
 FILES = {
-    "goes-abi/OR_ABI-L2-LSTM2-M6_G16_s20211381700538_e20211381700595_c20211381701211.nc": (
-        FileFormat.HDF5
-    ),
-    "goes-exis/sci_xrsf-l2-flx1s_g17_d20201016_truncated.nc": FileFormat.HDF5,
-    "goes-glm/OR_GLM-L2-LCFA_G19_s20250971300200_e20250971300400_c20250971300420.nc": (
-        FileFormat.NETCDF4
-    ),
-    "nclimgrid/prcp-202201-grd-scaled.nc": FileFormat.HDF5,
-    "gefs/gec00_20250101_00_soilw.grib": GRID,
-    "gfs/gfs.t06z.pgrb2.10p0.f010.grib2": GRID,
-    "gfs/gfs.t12z.pgrb2.0p25.f023-PV-TMP-missing.grib2": GRID,
-    "gfs/gfswave.t18z.atlocn.0p16.f001.grib2": GRID,
-    "hrrr/hrrr.t06z.wrfsfcf01-TMP.grib2": GRID,
-    "hrrr/hrrr.wrfsubhf.sample.grib2": GRID,
-    "mrms/ALASKA/MRMS_MultiSensor_QPE_01H_Pass1_00.00_20221024-015800.grib2.gz": GRID,
-    "mrms/CONUS/MRMS_EchoTop_18_00.50_20161015-133230.grib2": GRID,
-    "mrms/CONUS/MRMS_MultiSensor_QPE_01H_Pass2_00.00_20220602-120000.grib2.gz": GRID,
-    "mrms/CONUS/MRMS_PrecipFlag_00.00_20260219-042400.grib2.gz": GRID,
-    "mrms/CONUS/MRMS_ReflectivityAtLowestAltitude_00.50_20230406-120039.grib2.gz": GRID,
-    "nbm/blend.t00z.core.f001.tmp.co.grib2": GRID,
-    "ndfd/ds.mint.bin": GRID,
-    "ndfd/ds.temp.bin": GRID,
-    "rap/rap.tsoil.gdt32769.grib2": GRID,
-    "nexrad-l2/KDMX20250101_225441_V06": LEVEL2,
-    "nexrad-l2/Level2_KFTG_20150430_1419.ar2v": LEVEL2,
-    "nexrad-l2/KTLX20100501_000444_V03.gz": LEVEL2,
-    "nexrad-l2/KLTX20050329_100015.gz": LEVEL2,
-    "nexrad-l2/KTLX19910605_162126.gz": LEVEL2,
-    "nexrad-l2/KDMX20220305_record_00.bin": CHUNK,
-    "nexrad-l2-chunks/Level2_KLBB_single_chunk": CHUNK,
-    "nexrad-l3/KOUN_NXUS64_GSMTLX_201305202100": LEVEL3,
-    "nexrad-l3/KOUN_SDUS34_NVWTLX_201305202016": LEVEL3,
-    "nexrad-l3/KOUN_SDUS54_N0QTLX_201305202016": LEVEL3,
-    "nexrad-l3/KOUN_SDUS64_NHITLX_201305202016": LEVEL3,
-    "nexrad-l3/KOUN_SDUS84_DPRTLX_201305202016": LEVEL3,
-    "nexrad-l3/Level3_MCI_TZL_20160526_2154.nids": LEVEL3,
+    name: format_of(name)
+    for name in (
+        "goes-abi/OR_ABI-L2-LSTM2-M6_G16_s20211381700538_e20211381700595_c20211381701211.nc",
+        "goes-exis/sci_xrsf-l2-flx1s_g17_d20201016_truncated.nc",
+        "goes-glm/OR_GLM-L2-LCFA_G19_s20250971300200_e20250971300400_c20250971300420.nc",
+        "nclimgrid/prcp-202201-grd-scaled.nc",
+        "gefs/gec00_20250101_00_soilw.grib",
+        "gfs/gfs.t06z.pgrb2.10p0.f010.grib2",
+        "gfs/gfs.t12z.pgrb2.0p25.f023-PV-TMP-missing.grib2",
+        "gfs/gfswave.t18z.atlocn.0p16.f001.grib2",
+        "hrrr/hrrr.t06z.wrfsfcf01-TMP.grib2",
+        "hrrr/hrrr.wrfsubhf.sample.grib2",
+        "mrms/ALASKA/MRMS_MultiSensor_QPE_01H_Pass1_00.00_20221024-015800.grib2.gz",
+        "mrms/CONUS/MRMS_EchoTop_18_00.50_20161015-133230.grib2",
+        "mrms/CONUS/MRMS_MultiSensor_QPE_01H_Pass2_00.00_20220602-120000.grib2.gz",
+        "mrms/CONUS/MRMS_PrecipFlag_00.00_20260219-042400.grib2.gz",
+        "mrms/CONUS/MRMS_ReflectivityAtLowestAltitude_00.50_20230406-120039.grib2.gz",
+        "nbm/blend.t00z.core.f001.tmp.co.grib2",
+        "ndfd/ds.mint.bin",
+        "ndfd/ds.temp.bin",
+        "rap/rap.tsoil.gdt32769.grib2",
+        "nexrad-l2/KDMX20250101_225441_V06",
+        "nexrad-l2/Level2_KFTG_20150430_1419.ar2v",
+        "nexrad-l2/KTLX20100501_000444_V03.gz",
+        "nexrad-l2/KLTX20050329_100015.gz",
+        "nexrad-l2/KTLX19910605_162126.gz",
+        "nexrad-l2/KDMX20220305_record_00.bin",
+        "nexrad-l2-chunks/Level2_KLBB_single_chunk",
+        "nexrad-l3/KOUN_NXUS64_GSMTLX_201305202100",
+        "nexrad-l3/KOUN_SDUS34_NVWTLX_201305202016",
+        "nexrad-l3/KOUN_SDUS54_N0QTLX_201305202016",
+        "nexrad-l3/KOUN_SDUS64_NHITLX_201305202016",
+        "nexrad-l3/KOUN_SDUS84_DPRTLX_201305202016",
+        "nexrad-l3/Level3_MCI_TZL_20160526_2154.nids",
+    )
 }
 
 

@@ -141,3 +141,16 @@ def test_damage_is_seen(place: int, value: int) -> None:
     if place == 8:
         data[8:16] = bytes(8)
     assert read(GRIB2, bytes(data))[1] == ("content_type_invalid",)
+
+
+@pytest.mark.parametrize("padding", [b"\0", b"\n", b"\r\n", bytes(8)])
+def test_padding_between_messages_is_stepped_over(padding: bytes) -> None:
+    """A few blank bytes between messages are no damage; at the end they are too many."""
+    one = grib2()
+    header, issues = read(GRIB2, one + padding + one + padding + grib2(forecastTime=6))
+    assert (header["messages"], header["complete"], issues) == (3, True, ())
+    assert header["steps_s"] == [[0, 0], [6 * 3600, 6 * 3600]]
+    assert read(GRIB2, one + padding + one + padding)[1] == ("size_too_large",)
+    assert read(GRIB2, one + padding + one[:-1])[1] == ("size_too_small",)
+    assert read(GRIB2, one + padding + b"rubbish")[1] == ("size_too_large",)
+    assert read(GRIB2, one + padding + bytes(8) + one)[1] == ("size_too_large",)

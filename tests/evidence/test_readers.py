@@ -298,4 +298,8 @@ def test_the_name_chooses_the_format() -> None:
         each = replace(unit(0), object_uri=f"s3://noaa-goes19/{key}")
         (answer,) = ObjectEvidenceReader(Far(bytes(500)), lambda _: FileFormat.BY_NAME).read([each])
         assert isinstance(answer, Evidence)
+        assert answer.issues == ("content_type_invalid",), key
+        text = Far(b"neither the one nor the other")
+        (answer,) = ObjectEvidenceReader(text, lambda _: FileFormat.BY_NAME).read([each])
+        assert isinstance(answer, Evidence)
         assert answer.issues == (() if expected is None else ("content_type_invalid",)), key

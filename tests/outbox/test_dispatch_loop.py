@@ -191,7 +191,7 @@ def test_a_batch_that_was_only_given_up_ends_no_loop(
 
 
 def test_what_a_claim_gives_up_is_told(backend: Backend) -> None:
-    """An event that is given up without a send is told of like one that failed for the last time."""
+    """An event that is given up without a send is told of like one that failed for good."""
     stores = backend.open()
     rules = DispatchRules(attempts_max=1, lease_s=0.0)
     write(backend, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +11,17 @@ import pytest
 from tallgrass.outbox.dispatch_rules import DispatchRules
 from tallgrass.retry import Backoff
 from tallgrass.sinks.protocol import Delivered
+from tallgrass.sinks.registry import open_sink
+from tallgrass.sinks.resources import SinkResources
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import MemoryRecorder
+from tests.sinks.receiver import PATIENCE_S, Receiver
 from tests.support.backends import Backend, ManualClock
 from tests.support.events import MemorySink, down, event_id, payload_of, write
 from tests.support.outbox_roles import open_dispatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tallgrass.outbox.dispatcher import Dispatcher
     from tallgrass.outbox.event import OutboxEvent
@@ -167,6 +171,92 @@ def test_a_sink_that_answers_for_too_few_has_delivered_nothing(backend: Backend)
     scene.dispatcher = open_dispatcher(scene.stores, Short(), rules=NO_WAIT)
     scene.run()
     assert scene.attempts() == [(1, "failed", "sink_error")] * 2
+
+
+class Wild:
+    """A sink that answers as nobody should."""
+
+    batch_max = 100
+
+    def __init__(self, answer: Callable[[int], Any]) -> None:
+        self._answer = answer
+
+    def send(self, events: Sequence[OutboxEvent]) -> Any:
+        """Answer, or not."""
+        return self._answer(len(events))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _leave(_: int) -> None:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda _: None, "answered NoneType"),
+        (lambda _: 7, "answered int"),
+        (lambda count: ["ok"] * count, "but str"),
+        (lambda count: "o" * count, "but str"),
+        (lambda _: itertools.repeat(Delivered()), "more than 2 times for 2 events"),
+        (lambda count: (1 // 0 for _ in range(count)), "ZeroDivisionError"),
+        (lambda count: [down(retry_after_s="soon")] * count, "but Undelivered"),
+        (lambda count: [down(message=None)] * count, "but Undelivered"),
+        (lambda count: [Delivered(duplicate=None)] * count, "but Delivered"),  # type: ignore[arg-type]
+        (_leave, "SystemExit: 3"),
+    ],
+)
+def test_a_sink_that_answers_nonsense_has_delivered_nothing(
+    backend: Backend, answer: Callable[[int], Any], said: str
+) -> None:
+    """It fails like a target that is down, and the dispatcher of no other target with it."""
+    scene = Scene(backend)
+    write(backend, 1, 2)
+    scene.dispatcher = open_dispatcher(scene.stores, Wild(answer), rules=NO_WAIT)
+    scene.run()
+    assert scene.attempts() == [(1, "failed", "sink_error")] * 2
+    assert said in backend.sql("SELECT last_error FROM outbox_delivery")[0][0]
+
+
+def test_answers_may_come_one_by_one(backend: Backend) -> None:
+    """A generator is a list that is not made yet; one answer of the wrong type spoils no other."""
+    scene = Scene(backend)
+    write(backend, 1, 2)
+    wild = Wild(lambda _: (each for each in (Delivered(), 200)))
+    scene.dispatcher = open_dispatcher(scene.stores, wild, rules=NO_WAIT)
+    scene.run()
+    assert scene.statuses() == [("dispatched", 1), ("failed", 1)]
+
+
+@pytest.mark.conformance("OB-4.5")
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_target_that_asks_for_a_pause_gets_it(backend: Backend, status: int) -> None:
+    """From the header of a real answer to the time at which the event is due again."""
+    with Receiver((status, {"Retry-After": "120"}, b"")) as receiver:
+        scene = Scene(backend)
+        write(backend, 1)
+        sink = open_sink(
+            "webhook",
+            {
+                "url": receiver.url,
+                "secret_env": "SECRET",
+                "allow_addresses": ["127.0.0.0/8"],
+                "timeout_s": PATIENCE_S,
+            },
+            SinkResources(environment={"SECRET": "whsec_" + "QUJD" * 10}),
+        )
+        scene.dispatcher = open_dispatcher(scene.stores, sink, rules=NO_WAIT)
+        scene.run()
+        (ended,) = backend.sql("SELECT ended_at FROM outbox_attempts")[0]
+        (due,) = backend.sql("SELECT due_at FROM outbox_delivery")[0]
+        assert scene.statuses() == [("failed", 1)]
+        # The jitter of these rules is a millionth of a second.
+        assert _seconds(due, ended) == pytest.approx(120, abs=1e-3)
+        scene.run()
+        assert len(receiver.requests) == 1
+        sink.close()
 
 
 def test_a_permanent_refusal_is_sent_once(backend: Backend) -> None:

@@ -190,6 +190,50 @@ def refused_inserts(backend: Backend, table: str) -> Iterator[None]:
         backend.sql(drop)
 
 
+class TestWaysOfConnections:
+    """How a caller reads and writes its texts is the caller's own."""
+
+    @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+    @pytest.mark.parametrize("texts", [bytes, bytearray, lambda raw: raw.decode().upper()])
+    def test_sqlite3_that_reads_texts_otherwise(
+        self, pipeline_backend: Backend, texts: Callable[[bytes], Any]
+    ) -> None:
+        """A repetition is known as one, and the connection reads as it did."""
+        with contextlib.closing(sqlite3.connect(pipeline_backend.path)) as connection:
+            connection.text_factory = texts
+            connection.execute("BEGIN")
+            first = publish(connection, event(), artifact=ARTIFACT)
+            again = publish(connection, event(), artifact=ARTIFACT)
+            assert connection.text_factory is texts
+            connection.commit()
+        assert (again.duplicate, again.outbox_ids) == (True, first.outbox_ids)
+
+    @pytest.mark.parametrize("backend", ["postgres"], indirect=True)
+    def test_psycopg_that_reads_texts_as_bytes(self, pipeline_backend: Backend) -> None:
+        """Under SQL_ASCII it does, and no repetition would be known: refused before any write."""
+        with psycopg.connect(pipeline_backend.url, client_encoding="SQL_ASCII") as connection:
+            connection.execute("SELECT 1")
+            with pytest.raises(InvalidInput, match=r"client_encoding SQL_ASCII .* TO 'UTF8'"):
+                publish(connection, event(), artifact=ARTIFACT)
+        assert counts(pipeline_backend) == nothing()
+
+    @pytest.mark.parametrize("backend", ["postgres"], indirect=True)
+    def test_psycopg_that_cannot_write_a_character(self, pipeline_backend: Backend) -> None:
+        """What the connection can write is published; of the rest it is told what to set."""
+        with psycopg.connect(pipeline_backend.url, client_encoding="LATIN1") as connection:
+            connection.execute("SELECT 1")
+            with pytest.raises(InvalidInput, match=r"client_encoding LATIN1 .* TO 'UTF8'"):
+                publish(connection, event(subject="gauge \N{CJK UNIFIED IDEOGRAPH-6CB3}"))
+            assert not publish(connection, event(subject="d\u00e9bit")).duplicate
+        assert pipeline_backend.sql("SELECT subject FROM outbox") == [("d\u00e9bit",)]
+
+    def test_what_is_asynchronous_is_refused(self) -> None:
+        """With what to give instead."""
+        with pytest.raises(InvalidInput) as refused:
+            publish(psycopg.AsyncConnection.__new__(psycopg.AsyncConnection), event())
+        assert str(refused.value).endswith("give one of sqlite3, psycopg or SQLAlchemy")
+
+
 class TestNoTransaction:
     """Whoever would commit each statement by itself is refused before anything is written."""
 
@@ -348,7 +392,8 @@ class TestRepetition:
                 assert refused.value.code == "idempotency_conflict"
             caller.change_state(handle)
         assert counts(caller.backend) == {**before, "pipeline_state": 1}
-        assert recorder.total("nodd_sns.outbox_publications_total", outcome="conflict") == len(different)
+        refused_count = recorder.total("nodd_sns.outbox_publications_total", outcome="conflict")
+        assert refused_count == len(different)
 
     @pytest.mark.conformance("OB-5.2")
     def test_an_artifact_has_one_checksum_in_a_version(self, caller: Caller) -> None:

@@ -22,6 +22,7 @@ from tallgrass.errors import IdempotencyConflict, TransientError
 from tallgrass.outbox import Artifact, publish, publish_all
 from tests.outbox.callers import CHECKSUM, URI, DriverCaller, counts, event, nothing, once
 from tests.outbox.publisher import POINTS
+from tests.support.backends import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -303,3 +304,34 @@ def test_what_was_published_cannot_be_changed(pipeline_backend: Backend) -> None
             with pytest.raises((*REFUSED, psycopg.errors.DatabaseError)):
                 pipeline_backend.sql(statement)
     assert [pipeline_backend.rows(f"SELECT * FROM {table}") for table in tables] == before
+
+
+@pytest.mark.conformance("OB-8.3", "C-38")
+def test_what_was_published_cannot_be_replaced(tmp_path: Path) -> None:
+    """SQLite's INSERT OR REPLACE deletes without asking: it is refused, by whichever key."""
+    backend = prepare("sqlite", f"sqlite:///{tmp_path / 'outbox.db'}")
+    caller = DriverCaller(backend)
+    with caller.transaction() as handle:
+        for _ in range(2):
+            publish(handle, event(), artifact=Artifact(uri=URI, checksum=CHECKSUM))
+    backend.sql(
+        "INSERT INTO outbox_attempts (outbox_id, attempt, dispatcher, outcome, ended_at)"
+        " SELECT outbox_id, 1, 'd', 'lost', created_at FROM outbox"
+    )
+    tables = (
+        "outbox", "outbox_delivery", "outbox_attempts", "idempotency_keys", "artifact_versions",
+        "outbox_duplicates",
+    )  # fmt: skip
+    before = [backend.rows(f"SELECT * FROM {table}") for table in tables]
+    for table, (row,) in zip(tables, before, strict=True):
+        with pytest.raises(REFUSED, match=f"append_only: {table}"):
+            backend.sql(f"INSERT OR REPLACE INTO {table} SELECT {', '.join(row)} FROM {table}")
+    columns = ", ".join(name for name in before[0][0] if name != "outbox_id")
+    other = "0196f3c1-4c4c-7f3e-8c1f-0d1f5f0a7b12"
+    with pytest.raises(REFUSED):
+        backend.sql(
+            f"INSERT OR REPLACE INTO outbox (outbox_id, {columns})"
+            f" SELECT '{other}', {columns} FROM outbox"
+        )
+    assert [backend.rows(f"SELECT * FROM {table}") for table in tables] == before
+    backend.close()

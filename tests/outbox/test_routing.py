@@ -172,6 +172,11 @@ class TestRefusals:
                 + TARGET,
                 "outbox.routes[2]: there is no target 'lakes'; did you mean 'lake'?",
             ),
+            (
+                "[[outbox.routes]]\ntargets = ['file']\ncare_labels = ['public', 'restrcted']\n",
+                "outbox.routes[1]: there is no care label 'restrcted'; did you mean 'restricted'?",
+            ),
+            ("[[outbox.routes]]\ntargets = ['file']\ncare_labels = ['Pub*']\n", "no care label"),
             ("[outbox]\nroute = []\n", "did you mean 'outbox.routes'"),
         ],
     )
@@ -182,6 +187,11 @@ class TestRefusals:
         assert str(refused.value).startswith("site.toml: ")
         assert said in str(refused.value)
         assert "hunter2" not in str(refused.value)
+
+    def test_a_pattern_of_care_labels_is_taken(self) -> None:
+        """All that begin so; a pattern that takes none is a mistake."""
+        routing = parse_routing({}, [{"targets": ["file"], "care_labels": ["*e*", "publi?"]}])
+        assert routing.routes[0].care_labels == ("*e*", "publi?")
 
     def test_an_unknown_target_has_its_own_code(self) -> None:
         """A program can tell it from other mistakes."""

@@ -129,6 +129,23 @@ def test_a_sink_of_another_package_is_found(packages: Path, tmp_path: Path) -> N
         ("pigeon_post:gone", "", "kind 'pigeon' of pigeon-post cannot be loaded"),
         ("pigeon_post:f", "import no_such_module", "cannot be loaded: No module named"),
         ("pigeon_post:f", "def f(settings): return 7", "it has no batch_max, send, close"),
+        (
+            "pigeon_post:f",
+            "def f(settings): raise ValueError('no loft')",
+            "kind 'pigeon' of pigeon-post cannot be opened: ValueError: no loft",
+        ),
+        ("pigeon_post:f", "def f(settings): raise SystemExit(3)", "opened: SystemExit: 3"),
+        (
+            "pigeon_post:f",
+            """
+            class f:
+                batch_max = None
+                def __init__(self, settings): pass
+                def send(self, events): pass
+                def close(self): pass
+            """,
+            "its batch_max is None",
+        ),
     ],
 )
 def test_a_broken_package_is_told_by_its_name(

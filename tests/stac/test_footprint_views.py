@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pyproj
 import pytest
 
 from tallgrass.stac.footprint import POINTS_MAX, footprint_of
 from tallgrass.stac.geostationary import outline_of, view_of
 from tallgrass.stac.projection import projection_properties
 from tests.stac.satellite_files import SECTORS, STEP
+from tests.support.proj import on_plane
 
 HEIGHT = 35786023.0
 
@@ -31,14 +31,6 @@ def grid(sector: tuple[int, int, float, float], longitude: float = -75.0, **chan
         "y": [top, top - (rows - 1) * STEP],
         **changes,
     }
-
-
-def to_plane(**changes: Any) -> pyproj.Transformer:
-    """Return what turns degrees to metres of the grid's plane, by the text that items give."""
-    crs = pyproj.CRS.from_wkt(
-        str(projection_properties(grid(SECTORS["F"], **changes))["proj:wkt2"])
-    )
-    return pyproj.Transformer.from_crs(crs.geodetic_crs, crs, always_xy=True)
 
 
 def test_the_full_disk_ends_at_the_limb() -> None:
@@ -85,15 +77,14 @@ def test_an_outline_lies_on_the_edge_of_its_image(sweep: str, longitude: float) 
     """PROJ, given the item's own projection, puts each of its points onto the edge or the limb."""
     sector = (1000, 1000, -0.02, 0.125)
     made = grid(sector, longitude=longitude, sweep=sweep)
-    transformer = to_plane(longitude=longitude, sweep=sweep)
     west, south, east, north = (
         float(v)
         for v in projection_properties(made)["proj:bbox"]  # type: ignore[attr-defined]
     )
     ring = outline_of(made)
     assert ring is not None
-    for lon, lat in ring:
-        x, y = transformer.transform(lon, lat)
+    wkt = str(projection_properties(made)["proj:wkt2"])
+    for x, y in on_plane(wkt, [(lon, lat) for lon, lat in ring]):
         # Four digits of a degree are 11 m on the ground; near the limb it is seen aslant.
         assert min(abs(x - west), abs(x - east), abs(y - south), abs(y - north)) < 12
         assert west - 12 <= x <= east + 12

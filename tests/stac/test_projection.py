@@ -128,7 +128,7 @@ def test_the_raps_own_grid_is_a_rotated_globe() -> None:
 
 
 def test_a_global_grid_is_cut_at_the_antimeridian() -> None:
-    """Columns from 0 to 359.5 are told as raster libraries show them: box, transform and shape agree."""
+    """Columns from 0 to 359.5 are told as raster libraries show them: all three fields agree."""
     found = told(content("gefs/gec00_20250101_00_soilw.grib"))
     assert found["proj:shape"] == [361, 720]
     assert found["proj:transform"] == [0.5, 0.0, -180.25, 0.0, -0.5, 90.25]

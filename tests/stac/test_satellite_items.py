@@ -45,6 +45,22 @@ def children() -> Iterator[Hdf5Children]:
     made.close()
 
 
+def suspect(folder: Path, place: str, data: bytes, children: Hdf5Children) -> Any:
+    """Return the item of an object whose geometry is told to be wrong, which is valid all the same.
+
+    Nothing else is wrong with it.
+    """
+    trial = tried(folder, place, data, children)
+    assert trial.integrity.status is CheckStatus.OK
+    assert trial.metadata.status is CheckStatus.SUSPECT
+    assert [each.code for each in trial.metadata.issues] == ["invalid_geometry"]
+    assert trial.item is not None
+    item = json.loads(trial.item)
+    verdict = open_validator([schemas.folder() / "stac"]).judge(item)
+    assert verdict.is_valid, verdict
+    return item
+
+
 @pytest.fixture
 def make(tmp_path: Path, children: Hdf5Children) -> Callable[[str, bytes], Any]:
     """Return what makes the item of an object, which core and all its extensions find valid."""
@@ -220,10 +236,12 @@ def test_a_satellite_that_is_not_known_yet_has_no_designator(
     assert not {"platform", "sat:platform_international_designator", "gsd"} & set(told)
 
 
-def test_a_grid_of_no_sense_leaves_the_place_to_the_key(make: Callable[[str, bytes], Any]) -> None:
-    """Fill values are no grid: the item has the satellite's full disk."""
+def test_a_grid_of_no_sense_leaves_the_place_to_the_key(
+    tmp_path: Path, children: Hdf5Children
+) -> None:
+    """Fill values are no grid: the item has the satellite's full disk, and the unit is suspect."""
     place = f"noaa-goes19/ABI-L1b-RadF/2019/218/01/OR_ABI-L1b-RadF-M6C02_G19_{TAIL}"
-    item = make(place, satellite_files.abi(float("nan"), SECTORS["F"]))
+    item = suspect(tmp_path, place, satellite_files.abi(float("nan"), SECTORS["F"]), children)
     assert item["bbox"] == [-156.3, -81.33, 6.3, 81.33]
     assert "proj:shape" not in item["properties"]
 
@@ -410,10 +428,10 @@ def test_several_granules_in_a_file_lie_in_the_box_around_them(
     assert item["bbox"] == [sides[0], 0.0, sides[1], 16.0]
 
 
-def test_a_swath_without_navigation_has_no_place(make: Callable[[str, bytes], Any]) -> None:
-    """Fill values in its corners make neither ring nor box."""
-    filled = [(-999.8, -999.8)] * 4
-    item = make(f"noaa-nesdis-snpp-pds/{JRR}", satellite_files.corners(filled))
+def test_a_swath_without_navigation_has_no_place(tmp_path: Path, children: Hdf5Children) -> None:
+    """Fill values in its corners make neither ring nor box, and the unit is suspect."""
+    filled = satellite_files.corners([(-999.8, -999.8)] * 4)
+    item = suspect(tmp_path, f"noaa-nesdis-snpp-pds/{JRR}", filled, children)
     assert item["geometry"] is None
     assert "bbox" not in item
 

@@ -27,18 +27,39 @@ for wkt, points in json.load(sys.stdin):
 json.dump(answers, sys.stdout)
 """
 
+_TO_PLANE = """
+import json, sys
+from pyproj import CRS, Transformer
+wkt, places = json.load(sys.stdin)
+crs = CRS.from_wkt(wkt)
+to_plane = Transformer.from_crs(crs.geodetic_crs, crs, always_xy=True)
+json.dump([to_plane.transform(lon, lat) for lon, lat in places], sys.stdout)
+"""
+
 
 def asked(questions: list[tuple[str, list[tuple[float, float]]]]) -> list[Any]:
     """Return name, axes of the ellipsoid and `places` of points, for each text of a system.
 
     Places are longitude and latitude of points given as x and y.
     """
+    return list(_run(_PROGRAM, questions))
+
+
+def on_plane(wkt: str, places: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return x and y, on the plane of a projected system, of places given as longitude, latitude.
+
+    One that cannot be seen on it is infinitely far away.
+    """
+    return [(x, y) for x, y in _run(_TO_PLANE, (wkt, places))]
+
+
+def _run(program: str, question: object) -> Any:
     run = subprocess.run(
-        [sys.executable, "-c", _PROGRAM],
-        input=json.dumps(questions),
+        [sys.executable, "-c", program],
+        input=json.dumps(question),
         capture_output=True,
         text=True,
         check=True,
         timeout=120,
     )
-    return list(json.loads(run.stdout))
+    return json.loads(run.stdout)

@@ -92,6 +92,55 @@ def test_each_way_of_telling_it_is_found(form: str, place: tuple[float, float]) 
 
 
 @pytest.mark.conformance("OB-6.1")
+@pytest.mark.parametrize("label", ["public", "restricted"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "coords", "coord", "loc", "latlon", "lnglat", "latlng", "lonlat", "track", "path", "center",
+        "Location", "points", "waypoints",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda x, y: [x, y],
+        lambda x, y: [y, x],
+        lambda x, y: [[x, y], [10.5, 20.5]],
+        lambda x, y: [[[10.5, 20.5, 3.5], [y, x, 3.5]]],
+        lambda x, y: {"x": x, "y": y},
+        lambda x, y: [{"x": x, "y": y}, {"x": 10.5, "y": 20.5}],
+        lambda x, y: [[10.5, 20.5], {"x": x, "y": y}],
+        lambda x, y: [str(y), str(x)],
+    ],
+    ids=["lon-lat", "lat-lon", "line", "lines", "xy", "line of xy", "mixed", "texts"],
+)
+def test_points_are_found_by_their_names(form: Any, name: str, label: str) -> None:
+    """In either order, in lines of them, as objects; a far neighbour hides nothing."""
+    # Either number could be the latitude.
+    site = ProtectedArea(
+        name="site", west=-85.3, south=38.9, east=-85.1, north=39.05, tier=Tier.HIGH
+    )
+    document = {"properties": {name: form(-85.23531, 38.97172)}}
+    masked = mask(document, label, MaskingPolicy(areas=(site,)))
+    assert masked.tier is (Tier.HIGH if label == "public" else Tier.EXTREME)
+    assert decimals(masked.document) <= 1
+
+
+def test_what_stands_among_places_is_left_as_it_is() -> None:
+    """A path of a file or of names is no place; texts between places stay."""
+    document: dict[str, Any] = {
+        "path": "a/b.txt",
+        "track": ["a", [-95.23531, 38.97172], None],
+        "center": {"x": 500000.25, "y": 4300000.75},
+        "origin": {"x": 1.23456, "y": 2.34567},
+    }
+    assert mask(document, "restricted", MaskingPolicy()).document == {
+        **document,
+        "track": ["a", [-95.0, 39.0], None],
+    }
+
+
+@pytest.mark.conformance("OB-6.1")
 @given(anywhere, st.sampled_from(["public", "sensitive", "restricted"]))
 def test_masking_again_changes_nothing(place: tuple[float, float], label: str) -> None:
     """It is no chance: the same place gives the same cell, and a cell stays."""

@@ -12,7 +12,10 @@ provider = "aws"
 buckets = ["@ID@-pds"]
 # ARNs of the SNS topics that announce new objects.
 topics = []
-# netcdf4, grib2 or nexrad-level2: the header is read then. Leave it out for anything else.
+# Whose header is read: netcdf4, netcdf4-place or hdf5 (with attributes that tell a place, or times
+# too), grib2, grib2-grid (with times and place), nexrad-level2, nexrad-level2-radials,
+# nexrad-chunk, nexrad-level3, tiff, fits; by-name or by-name-header where keys end in several ways.
+# Leave it out for anything else.
 # format = "netcdf4"
 # How often new objects come, in seconds. Leave it out if they come irregularly.
 cadence_s = 3600

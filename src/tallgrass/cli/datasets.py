@@ -9,10 +9,10 @@ from tallgrass.bootstrap import open_catalogue
 from tallgrass.cli.dataset_template import dataset_template
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json, printable
-from tallgrass.datasets.catalogue import as_json_value, catalogue_of
+from tallgrass.datasets.catalogue import as_json_value
 from tallgrass.datasets.definition import Dataset
 from tallgrass.datasets.examples import Example
-from tallgrass.datasets.folder import read_dataset_file
+from tallgrass.datasets.folder import joined, read_dataset_file
 from tallgrass.datasets.loader import load_dataset
 
 #: Buckets or topics in a line of the list.
@@ -98,7 +98,7 @@ def check(invocation: Invocation, file: Path, *, as_json: bool) -> None:
     dataset, read = read_dataset_file(file)
     catalogue = open_catalogue(invocation.config)
     is_known = catalogue.dataset(dataset.id) is not None
-    catalogue_of(catalogue, [dataset])
+    joined(catalogue, {file: dataset})
     if as_json:
         found = [{"key": each.key, **each.found} for each in read]
         document = {"ok": True, "id": dataset.id, "replaces": is_known, "examples": found}

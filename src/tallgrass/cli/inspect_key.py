@@ -12,7 +12,7 @@ from tallgrass.cli.failures import ERROR
 from tallgrass.cli.invocation import Invocation, examples, json_output_option, pass_invocation
 from tallgrass.cli.text import json_bytes, json_line, printable
 from tallgrass.datasets.catalogue import Catalogue
-from tallgrass.datasets.key_report import KeyReport, report_key
+from tallgrass.datasets.key_report import KeyReport, dataset_of_uri, report_key
 from tallgrass.error_codes import lookup
 from tallgrass.errors import InvalidInput
 
@@ -38,8 +38,9 @@ def key(
 
     A key is given with its bucket: s3://BUCKET/KEY, gs://BUCKET/KEY, az://ACCOUNT.CONTAINER/KEY,
     as the store knows it, not URL-encoded. Several, or one a line from the standard input (-), are
-    answered in order, one JSON document a line. One that cannot be read is answered with an
-    `error`; then it ends with 1.
+    answered in order, one JSON document a line; empty lines are passed over. One that cannot be
+    read is answered with an `error`, and with its `dataset` where one claims it; then it ends
+    with 1.
     """
     if "-" in addresses and len(addresses) > 1:
         raise click.UsageError("- reads keys from the standard input and stands alone.")
@@ -62,6 +63,8 @@ class _Fault:
     #: As it was given; None if it is no text.
     key: str | None
     error: dict[str, str]
+    #: Whose key it is, where that can be told.
+    dataset: str | None = None
 
 
 def _answer(
@@ -72,16 +75,16 @@ def _answer(
     try:
         return report_key(catalogue, line, providers)
     except InvalidInput as exc:
-        return _fault(line, exc)
+        return _fault(line, exc, dataset_of_uri(catalogue, line, providers))
 
 
-def _fault(key: str | None, exc: InvalidInput) -> _Fault:
-    remedy = lookup(exc.code).remedy
-    return _Fault(key=key, error={"code": exc.code, "message": str(exc), "remedy": remedy})
+def _fault(key: str | None, exc: InvalidInput, dataset: str | None = None) -> _Fault:
+    error = {"code": exc.code, "message": str(exc), "remedy": lookup(exc.code).remedy}
+    return _Fault(key=key, error=error, dataset=dataset)
 
 
 def _lines(stream: BinaryIO) -> Iterator[str | InvalidInput]:
-    """Yield the lines, each as soon as it is there; blank ones are none."""
+    """Yield the lines, each as soon as it is there; empty ones are none."""
     while line := stream.readline(LINE_BYTES_MAX):
         if len(line) == LINE_BYTES_MAX and not line.endswith(b"\n"):
             yield _refusal(f"a line of more than {LINE_BYTES_MAX} bytes: {line[:80]!r}…")

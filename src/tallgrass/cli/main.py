@@ -34,7 +34,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "outbox": ("outbox", "Events on their way out: dispatch, status, list, show, requeue, ledger."),
     "replay": ("replay", "Run units again: failed ones, and with an approved plan succeeded ones."),
     "verify": ("verify", "Prove the catalog: make its documents again, and compare the bytes."),
-    "stac": ("stac", "Use the catalog: export, validate, serve it as a STAC API, copy it to pgstac."),
+    "stac": (
+        "stac",
+        "Use the catalog: export, validate, serve it as a STAC API, copy it to pgstac.",
+    ),
     "datasets": ("datasets", "What is ingested: list, show, check and write dataset files."),
     "inspect": ("inspect", "See what the pipeline would make of a message, a key or a file."),
     "switches": (

@@ -68,7 +68,7 @@ class _Written:
     "--datetime",
     "times",
     metavar="TIME[/TIME]",
-    help="Only items of a time, or of a range; .. is open.",
+    help="Only items of a time, or of a range; .. is open. A date is its whole day, in UTC.",
 )
 @output_option
 @pass_invocation
@@ -94,12 +94,13 @@ def export(  # noqa: PLR0913 - one parameter an option
         replace=replace,
         search=_search(collections, bbox, times),
     )
-    with (
-        invocation.stores(read_only=True) as stores,
-        stores.catalog.view() as view,
-        _progress(view, wanted.search) as advance,
-    ):
-        written = _write(invocation, view, wanted, advance)
+    from tallgrass.bootstrap import open_catalogue  # noqa: PLC0415 - help is quick
+    from tallgrass.cli.stac_collections import require_collections  # noqa: PLC0415
+
+    with invocation.stores(read_only=True) as stores, stores.catalog.view() as view:
+        require_collections(collections, view, open_catalogue(invocation.config))
+        with _progress(view, wanted.search) as advance:
+            written = _write(invocation, view, wanted, advance)
     _report(written, as_json=as_json)
 
 
@@ -116,9 +117,10 @@ def _target(form: str, folder: str | None, file: str | None) -> str:
 
 
 def _search(collections: Sequence[str], bbox: str | None, times: str | None) -> "ItemSearch":
-    from tallgrass.stac.search import ItemSearch, time_range_of  # noqa: PLC0415 - help is quick
+    from tallgrass.cli.times import range_of_days  # noqa: PLC0415 - help is quick
+    from tallgrass.stac.search import ItemSearch, time_range_of  # noqa: PLC0415
 
-    since, until = (None, None) if times is None else time_range_of(times)
+    since, until = (None, None) if times is None else time_range_of(range_of_days(times))
     place = None
     if bbox is not None:
         from tallgrass.stac.place import place_of_box  # noqa: PLC0415

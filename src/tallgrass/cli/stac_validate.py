@@ -121,11 +121,14 @@ def _judge_catalog(
 ) -> None:
     import orjson  # noqa: PLC0415
 
+    from tallgrass.bootstrap import open_catalogue  # noqa: PLC0415
+    from tallgrass.cli.stac_collections import require_collections  # noqa: PLC0415
     from tallgrass.cli.tables import progress  # noqa: PLC0415
     from tallgrass.stac.search import ItemSearch  # noqa: PLC0415
 
     search = ItemSearch(collections=tuple(collections) or None)
     with invocation.stores(read_only=True) as stores, stores.catalog.view() as view:
+        require_collections(collections, view, open_catalogue(invocation.config))
         for name, body in view.collections().items():
             if not collections or name in collections:
                 report.count(name, validator.judge(orjson.loads(body)))

@@ -12,15 +12,18 @@ from tallgrass.errors import Refused
 
 
 @contextmanager
-def appearing_whole(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """Write beside the target, then put it in its place; a reader never sees half a file."""
+def appearing_whole(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
+    """Write beside the target, then put it in its place; a reader never sees half a file.
+
+    Without a mode, who may read it is up to the umask, as with any other file.
+    """
     folder = path.absolute().parent
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
-            os.fchmod(file.fileno(), mode)
+            os.fchmod(file.fileno(), 0o666 & ~_umask() if mode is None else mode)
             os.fsync(file.fileno())
         Path(name).replace(path)
         _sync_folder(folder)
@@ -41,7 +44,7 @@ def appearing_folder(path: Path, *, replace: Callable[[Path], bool]) -> Iterator
     half = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         yield half
-        half.chmod(0o755)
+        half.chmod(0o777 & ~_umask())
         os.sync()  # one call for all files, which may be a million
         _require_free(path, replace)
         if path.exists():
@@ -55,6 +58,13 @@ def appearing_folder(path: Path, *, replace: Callable[[Path], bool]) -> Iterator
     except BaseException:
         shutil.rmtree(half, ignore_errors=True)
         raise
+
+
+def _umask() -> int:
+    """Return the umask, which can only be read by setting it."""
+    found = os.umask(0o077)
+    os.umask(found)
+    return found
 
 
 def _require_free(path: Path, replace: Callable[[Path], bool]) -> None:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tallgrass.clock import parse_instant
-from tallgrass.datasets.definition import Dataset
+from tallgrass.datasets.definition import Dataset, KeyLayout
 from tallgrass.datasets.fields import Table
-from tallgrass.datasets.key_grammar import IgnoredKey, read_key
+from tallgrass.datasets.key_grammar import IgnoredKey, KeyMatch, read_key, readings
+from tallgrass.datasets.key_times import FORMS
 from tallgrass.errors import InvalidInput
 
 
@@ -28,7 +29,9 @@ def read_examples(dataset: Dataset, table: Table) -> tuple[Example, ...]:
         found = _reading(dataset, example, key)
         if found != wanted:
             raise example.refusal("key", f"{key!r} gives {found}, and the example says {wanted}")
-        units += "ignored" not in wanted
+        if "ignored" not in wanted:
+            units += 1
+            _require_one_reading(dataset, example, key)
         read.append(Example(key=key, found=found))
     if not units and not dataset.key.generic:
         raise table.refusal("examples", "needs at least one key of a unit, with its start")
@@ -57,5 +60,33 @@ def _reading(dataset: Dataset, example: Table, key: str) -> dict[str, str | None
         raise example.refusal("key", f"{key!r}: {exc}") from exc
     if isinstance(found, IgnoredKey):
         return {"ignored": found.reason}
+    return _times(found)
+
+
+def _times(found: KeyMatch) -> dict[str, str | None]:
     times = {"start": found.start, "end": found.end, "reference": found.reference}
     return {field: None if time is None else time.isoformat() for field, time in times.items()}
+
+
+def _require_one_reading(dataset: Dataset, example: Table, key: str) -> None:
+    """Refuse a key that another layout reads otherwise, unless that one is for what is left.
+
+    Such a layout tells less: no end or no run, or else a coarser start.
+    """
+    try:
+        (first, found), *others = readings(dataset, key)
+    except InvalidInput:
+        return  # what counts was read before; another layout's time does not exist
+    for layout, other in others:
+        if _times(other) != _times(found) and _told(layout) >= _told(first):
+            raise example.refusal(
+                "key",
+                f"{key!r} is taken by two layouts, which give {_times(found)} and {_times(other)}; "
+                "make one of their patterns narrower",
+            )
+
+
+def _told(layout: KeyLayout) -> tuple[int, int]:
+    """Return how much a layout tells: what it has beside its start, and the digits of that."""
+    more = (layout.end is not None) + (layout.reference is not None)
+    return more, len(FORMS[layout.start.form].layout)

@@ -16,7 +16,7 @@ INVALID = "dataset_invalid"
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``; did you mean …?`` for a mistyped name, else what there is to choose from."""
-    names = list(known)
+    names = list(dict.fromkeys(map(str, known)))
     close = get_close_matches(name, names, n=1, cutoff=0.5)
     if close:
         return f"; did you mean {close[0]!r}?"
@@ -39,7 +39,7 @@ class Table:
 
     def has(self, field: str) -> bool:
         """Tell whether the table has the field."""
-        return field in self._values
+        return self._known(field)
 
     def text(self, field: str, default: str | None = None) -> str:
         """Return a text that is not empty."""

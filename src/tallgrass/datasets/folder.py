@@ -1,5 +1,6 @@
 """A folder of dataset files of one's own: they join the shipped ones, or stand in their place."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from tallgrass.datasets.catalogue import Catalogue, catalogue_of, default_catalogue
@@ -14,8 +15,27 @@ def catalogue_with(folder: Path) -> Catalogue:
     """Return the shipped datasets with those of a folder; one of the same id is replaced."""
     if not folder.is_dir():
         raise ConfigError(f"datasets.folder: there is no folder {folder}")
-    own = [read_dataset_file(file)[0] for file in sorted(folder.glob("*.toml"))]
-    return catalogue_of(default_catalogue(), own)
+    own = {file: read_dataset_file(file)[0] for file in sorted(folder.glob("*.toml"))}
+    return joined(default_catalogue(), own)
+
+
+def joined(base: Catalogue, own: Mapping[Path, Dataset]) -> Catalogue:
+    """Return the datasets with those of files; a file that does not fit is refused by its name."""
+    try:
+        return catalogue_of(base, own.values())
+    except ConfigError as exc:
+        raise ConfigError(f"{_misfit(base, own)}: {exc}", code=exc.code) from exc
+
+
+def _misfit(base: Catalogue, own: Mapping[Path, Dataset]) -> Path:
+    """Return the first file whose dataset does not go with the ones before it."""
+    files = list(own)
+    for number, file in enumerate(files, start=1):
+        try:
+            catalogue_of(base, [own[each] for each in files[:number]])
+        except ConfigError:
+            return file
+    return files[-1]
 
 
 def read_dataset_file(file: Path) -> tuple[Dataset, tuple[Example, ...]]:

@@ -1,7 +1,7 @@
 """What a key says: a unit of a dataset with its times, or an object to pass over."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -59,6 +59,14 @@ def match_key(dataset: Dataset, key: str) -> KeyMatch | None:
         if match is not None:
             return _matched(dataset, layout, match)
     return None
+
+
+def readings(dataset: Dataset, key: str) -> Iterator[tuple[KeyLayout, KeyMatch]]:
+    """Yield what each layout that takes a key makes of it; the first is the one that counts."""
+    for layout in (dataset.key, *dataset.key.layouts):
+        match = layout.pattern.fullmatch(key)
+        if match is not None:
+            yield layout, _matched(dataset, layout, match)
 
 
 def _matched(dataset: Dataset, layout: KeyLayout, match: re.Match[str]) -> KeyMatch:

@@ -53,6 +53,26 @@ class RoutedKey:
 
 def route_uri(catalogue: Catalogue, uri: str, providers: Collection[str]) -> RoutedKey:
     """Return what an object is by its address; one that no dataset claims is refused."""
+    provider, bucket, key = _place_of(catalogue, uri, providers)
+    uri = f"{SCHEMES.get(provider, provider)}://{bucket}/{key}"
+    found = catalogue.route(provider, bucket, key)
+    if found is None:
+        raise InvalidInput(f"no dataset claims the bucket of {uri!r}", code="unroutable")
+    return RoutedKey(provider=provider, object_uri=uri, bucket=bucket, key=key, found=found)
+
+
+def dataset_of_uri(catalogue: Catalogue, uri: str, providers: Collection[str]) -> str | None:
+    """Return the dataset that claims an address, even where its key cannot be read."""
+    try:
+        provider, bucket, key = _place_of(catalogue, uri, providers)
+    except InvalidInput:
+        return None
+    sharers = catalogue.by_bucket(provider, bucket)
+    return next((each.id for each in sharers if key.startswith(each.key.prefixes)), None)
+
+
+def _place_of(catalogue: Catalogue, uri: str, providers: Collection[str]) -> tuple[str, str, str]:
+    """Return provider, present bucket and key of an address."""
     uri = canonical_object_uri(uri)
     scheme = uri.partition(":")[0]
     known = {SCHEMES.get(name, name): name for name in sorted(providers)}
@@ -62,13 +82,8 @@ def route_uri(catalogue: Catalogue, uri: str, providers: Collection[str]) -> Rou
             f"{', '.join(f'{name}://' for name in sorted(known))}",
             code="unknown_provider",
         )
-    named, key = bucket_and_key(uri)
-    bucket = catalogue.bucket_now(known[scheme], named)
-    uri = f"{scheme}://{bucket}/{key}"
-    found = catalogue.route(known[scheme], bucket, key)
-    if found is None:
-        raise InvalidInput(f"no dataset claims the bucket of {uri!r}", code="unroutable")
-    return RoutedKey(provider=known[scheme], object_uri=uri, bucket=bucket, key=key, found=found)
+    bucket, key = bucket_and_key(uri)
+    return known[scheme], catalogue.bucket_now(known[scheme], bucket), key
 
 
 def report_key(catalogue: Catalogue, uri: str, providers: Collection[str]) -> KeyReport:

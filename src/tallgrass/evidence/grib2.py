@@ -41,6 +41,8 @@ _EDITION = 2
 _MESSAGE_BYTES_MIN = 16 + 21 + 4
 #: Sections 0, 1, 3 and 4 of nearly every message.
 _FIRST_BYTES = 320
+#: Some makers pad each message to whole words, or end it with a line.
+_PADDING, _PADDING_BYTES_MAX = b"\0 \t\r\n", 8
 #: A longer file is no forecast; it is not followed to its end.
 _MESSAGES_MAX = 100_000
 _WIDER_TAIL_BYTES_MAX = 4 * 1024 * 1024
@@ -199,9 +201,19 @@ def _follow(seen: Seen) -> _Walk:
         if position == seen.size:
             walk.issue = TOO_SHORT if bulletin_end > position else None
             return walk
-        start = ahead[len(END) :]
+        gap = _padding_before(ahead[len(END) :])
+        position += gap
+        start = (_look(seen, position, 0) if gap else None) or ahead[len(END) + gap :]
     walk.messages = None
     return walk
+
+
+def _padding_before(start: bytes) -> int:
+    """Return how many blank bytes stand before a message; at the end of a file there are none."""
+    message = start.lstrip(_PADDING)
+    length = len(start) - len(message)
+    begins = bool(message) and MAGIC.startswith(message[: len(MAGIC)])
+    return length if begins and length <= _PADDING_BYTES_MAX else 0
 
 
 def _look(seen: Seen, position: int, before: int) -> bytes | None:

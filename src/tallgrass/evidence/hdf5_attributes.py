@@ -14,6 +14,8 @@ _DIGITS = 4
 #: Digits of a radian: 36 mm on the ground from a geostationary orbit.
 _ANGLE_DIGITS = 9
 _ANGLE_MAX = 0.5
+#: No satellite is so far away.
+_METRES_MAX = 1e9
 #: Key of the evidence → attribute.
 _TIMES = {"start": "time_coverage_start", "end": "time_coverage_end"}
 _LATITUDE_MAX, _LONGITUDE_MAX = 90.0, 180.0
@@ -65,10 +67,25 @@ def with_attributes(header: Mapping[str, object], answer: Mapping[str, Any]) -> 
         "properties": _properties(attributes, facts) or None,
     }
     told |= {name: value for name, value in found.items() if value is not None}
+    unusable = _unusable(answer, found)
+    if unusable is not None:
+        told["unusable"] = unusable
     grid = cf_grid(answer["mapping"]) if "mapping" in answer else None
     if grid is not None:
         told |= {"grid": grid.told, "bbox": grid.bbox, "footprint": grid.footprint}
     return told, ()
+
+
+def _unusable(answer: Mapping[str, Any], found: Mapping[str, object]) -> str | None:
+    """Return what should tell where the file lies, and does not: its grid or its swath.
+
+    A box alone may be written in many ways, such as with longitudes up to 360; it is left out.
+    """
+    if "grid" in answer and found["grid"] is None:
+        return "grid"
+    if found["bbox"] is not None or found["footprint"] is not None or found["grid"] is not None:
+        return None
+    return "swath" if "ring" in answer or "boxes" in answer else None
 
 
 # --- when and where -------------------------------------------------------------------------------
@@ -133,7 +150,11 @@ def _grid(told: Mapping[str, Any] | None) -> dict[str, object] | None:
     x, y, shape = told["x"], told["y"], told["shape"]
     sizes = [told[name] for name in ("height", "semi_major", "semi_minor")]
     numbers = [*x, *y, told["longitude"], *sizes]
-    if None in numbers or min(sizes) <= 0 or abs(told["longitude"]) > _LONGITUDE_MAX:
+    if (
+        None in numbers
+        or not 0 < min(sizes) <= max(sizes) <= _METRES_MAX
+        or abs(told["longitude"]) > _LONGITUDE_MAX
+    ):
         return None
     axes = max(map(abs, (*x, *y))) < _ANGLE_MAX and x[0] != x[1] and y[0] != y[1]
     if not axes or min(shape) < _SIDE_MIN or told["sweep"] not in {"x", "y"}:

@@ -14,6 +14,7 @@ from tallgrass.evidence.hdf5_attributes import may_tell_a_place, with_attributes
 from tallgrass.evidence.hdf5_children import Attributes
 from tallgrass.evidence.header import Ranges, Seen, Verdict
 from tallgrass.evidence.kinds import issue_of
+from tallgrass.evidence.magic import magic_of
 from tallgrass.evidence.object_store import ObjectBytes, Objects, RangeUnread
 from tallgrass.evidence.reading import Evidence, ReadFailure
 from tallgrass.ledger.unit import IngestUnit
@@ -23,6 +24,7 @@ FormatOf = Callable[[str], FileFormat | None]
 
 #: What stands where neither dataset nor name tell the format of an object.
 _TOLD_BY_NO_NAME = (None, FileFormat.BY_NAME, FileFormat.BY_NAME_HEADER)
+_NETCDF = (FileFormat.NETCDF4, FileFormat.HDF5)
 
 #: An etag is 32 digits, with a suffix for parts; one beyond this is none.
 ETAG_CHARACTERS_MAX = 1024
@@ -109,6 +111,8 @@ class ObjectEvidenceReader:
             read = self._objects.read(unit.object_uri, tail_bytes(file_format))
             if isinstance(read, ReadFailure):
                 return read
+            if file_format in _NETCDF and self._is_classic(unit, read):
+                file_format = FileFormat.BY_NAME_HEADER
             verdict = self._verdict(file_format, read, unit.object_uri)
         except (KeyboardInterrupt, SystemExit):
             raise
@@ -134,6 +138,11 @@ class ObjectEvidenceReader:
             named = format_by_name(unit.object_uri)
             return file_format if named is None else header_alone(named)
         return file_format
+
+    def _is_classic(self, unit: IngestUnit, read: ObjectBytes) -> bool:
+        """Tell whether a file that only its name calls HDF5 is of the older form of NetCDF."""
+        by_name = self._format_of(unit.dataset) in _TOLD_BY_NO_NAME
+        return by_name and magic_of(read.head) == "netcdf3"
 
     def _verdict(
         self, file_format: FileFormat | None, read: ObjectBytes, uri: str

@@ -23,8 +23,16 @@ _LONGITUDE_MAX = 180.0
 
 _LATITUDE = re.compile(r"(?:^|[_:. -])(?:lat|latitude)(?=$|[_:. -])", re.IGNORECASE)
 _LONGITUDE = re.compile(r"(?:^|[_:. -])(?:lon|lng|long|longitude)(?=$|[_:. -])", re.IGNORECASE)
-#: Arrays of numbers that are one place, longitude first.
-_POINTS = frozenset({"point", "position", "location", "centroid", "center", "centre", "lonlat"})
+#: Arrays of two numbers, or of such arrays, that are places, in whichever order; also {x, y}.
+_POINTS = frozenset(
+    {
+        "point", "points", "position", "positions", "location", "locations", "loc", "centroid",
+        "center", "centre", "coord", "coords", "lonlat", "lnglat", "latlon", "latlng", "latlong",
+        "lon_lat", "lat_lon", "track", "path", "trajectory", "waypoints", "vertices",
+    }
+)  # fmt: skip
+#: As many libraries of maps name the two.
+_X, _Y = "x", "y"
 _BOXES = frozenset({"bbox", "bounds", "extent", "bounding_box"})
 #: Cells, projected places and the like: no decimal of theirs can be rounded off.
 _WITHHELD = frozenset(
@@ -86,7 +94,12 @@ def extents_in(value: Any) -> Iterator[Extent]:
         if pairs := _positions_of_fields(value):
             yield from (Extent((each,)) for each in pairs)
         for key, each in value.items():
-            if positions := _positions_under(key, each):
+            positions = _positions_under(key, each)
+            if key.lower() in _POINTS:
+                # Each by itself: it tells a place however far the others are.
+                yield from (Extent((position,)) for position in positions)
+                yield from extents_in(each)
+            elif positions:
                 yield Extent(positions)
             else:
                 yield from extents_in(each)
@@ -101,14 +114,17 @@ def snapped(value: Any, decimals: int, key: str = "") -> Any:
     if isinstance(value, str):
         return _coarse_text(value, decimals, is_degrees=_is_axis(key))
     if isinstance(value, Mapping):
+        axes = (_X, _Y) if key.lower() in _POINTS and _x_and_y(value) else ()
         return {
-            _coarse_text(name, decimals): snapped(each, decimals, name)
+            _coarse_text(name, decimals): _coarse(each, decimals)
+            if name in axes
+            else snapped(each, decimals, name)
             for name, each in value.items()
             if name.lower() not in _WITHHELD
         }
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         if _positions_under(key, value):
-            return _coarse_array(value, decimals, is_box=key.lower() in _BOXES)
+            return _coarse_array(value, decimals, key)
         return [snapped(each, decimals, key) for each in value]
     if isinstance(value, float) and _is_axis(key):
         return _coarse(value, decimals)
@@ -117,16 +133,38 @@ def snapped(value: Any, decimals: int, key: str = "") -> Any:
 
 def _positions_under(key: str, value: Any) -> tuple[Position, ...]:
     """Return the places of an array, if its name and form say that it holds some."""
+    name = key.lower()
+    if name in _POINTS:
+        found = _x_and_y(value) if isinstance(value, Mapping) else _points_in(value)
+        return tuple(both for position in found for both in _both_ways(*position))
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         return ()
-    name = key.lower()
     if name == "coordinates":
         return tuple(_positions_in_array(value))
-    if name in _POINTS:
-        return tuple(both for position in _as_position(value) for both in _both_ways(*position))
     if name in _BOXES:
         return tuple(_corners(value))
     return ()
+
+
+def _x_and_y(value: Mapping[str, Any]) -> tuple[Position, ...]:
+    """Return the place of {x, y}, if it can be one: no easting and northing can."""
+    x: Any = value.get(_X)
+    y: Any = value.get(_Y)
+    if not (_is_number(x) and _is_number(y)):
+        return ()
+    place = (float(x), float(y))
+    return (place,) if any(_both_ways(*place)) else ()
+
+
+def _points_in(value: Any) -> Iterator[Position]:
+    """Yield the points of an array of numbers, or of arrays and objects of them."""
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        return
+    if position := _as_position(value):
+        yield from position
+        return
+    for each in value:
+        yield from _x_and_y(each) if isinstance(each, Mapping) else _points_in(each)
 
 
 def _positions_in_array(value: Sequence[Any]) -> Iterator[Position]:
@@ -202,15 +240,23 @@ def _coarse_number(digits: str, decimals: int) -> str:
     return f"{float(digits):0{len(before) + decimals + bool(decimals)}.{decimals}f}"
 
 
-def _coarse_array(value: Sequence[Any], decimals: int, *, is_box: bool) -> list[Any]:
+def _coarse_array(value: Sequence[Any], decimals: int, key: str) -> list[Any]:
     """Round the degrees of a place, a box, or of arrays of them; heights stay."""
     if any(not _is_number(each) for each in value):
-        return [_coarse_array(each, decimals, is_box=is_box) for each in value]
+        return [_coarse_part(each, decimals, key) for each in value]
+    is_box = key.lower() in _BOXES
     degrees = {(True, _BOX): (0, 1, 2, 3), (True, _BOX_WITH_HEIGHTS): (0, 1, 3, 4)}
     places = degrees.get((is_box, len(value)), (0, 1))
     return [
         _coarse(each, decimals) if place in places else each for place, each in enumerate(value)
     ]
+
+
+def _coarse_part(value: Any, decimals: int, key: str) -> Any:
+    """Round an array within an array of places, or whatever stands in the place of one."""
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return _coarse_array(value, decimals, key)
+    return snapped(value, decimals, key)
 
 
 def _coarse(degrees: Any, decimals: int) -> Any:

@@ -93,11 +93,12 @@ def _headers_minimal(
 ) -> None:
     del unit
     known = {each.code for each in issues}
+    named = dataset.format or "what its name says"
     for code in read.issues:
         if code not in known:
             known.add(code)
             text = _FOUND.get(code, "found on reading its head and tail")
-            issues.append(issue(dataset, code, f"as {dataset.format}: {text}"))
+            issues.append(issue(dataset, code, f"as {named}: {text}"))
     if read.header.get("complete") is False and not read.issues:
-        text = f"as {dataset.format}: {_FOUND['size_too_small']}"
+        text = f"as {named}: {_FOUND['size_too_small']}"
         issues.append(issue(dataset, "size_too_small", text))

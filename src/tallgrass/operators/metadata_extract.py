@@ -136,12 +136,30 @@ def _footprint(match: KeyMatch, read: Evidence, issues: list[Issue]) -> Footprin
             return footprint_of(points)
         grid = header.get("grid")
         if isinstance(grid, Mapping) and grid.get("kind") == GEOSTATIONARY:
-            return view_of(grid)
+            return _view(grid)
+        _refuse_unusable(header)
         around = _circle(match, header)
         return None if around is None else circle(*around)
     except InvalidInput as exc:
         issues.append(issue(match.dataset, "invalid_geometry", str(exc), Severity.SUSPECT))
         return None
+
+
+def _refuse_unusable(header: Mapping[str, object]) -> None:
+    """Refuse the place of a file whose grid or swath should tell it, and does not."""
+    if "unusable" in header:
+        raise InvalidInput(f"the {header['unusable']} in the file is none on the Earth")
+
+
+def _view(grid: Mapping[str, object]) -> Footprint:
+    """Return what the satellite sees; numbers that no satellite has are refused."""
+    try:
+        view = view_of(grid)
+    except (ArithmeticError, ValueError, TypeError, KeyError) as exc:
+        raise InvalidInput(f"the grid in the file is none: {type(exc).__name__}") from exc
+    if view is None:
+        raise InvalidInput("the grid in the file shows no Earth")
+    return view
 
 
 def _circle(match: KeyMatch, header: Mapping[str, object]) -> tuple[float, float, float] | None:

@@ -5,11 +5,12 @@ counts from the claim on, so one whose dispatcher died counts too; one given bac
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple
 
 from tallgrass.error_codes import registry
 from tallgrass.governance.gate import Action, GateRequest, gate
@@ -158,12 +159,43 @@ def wait_s(
     return min(max(asked, 0.0), RETRY_AFTER_S_MAX) + jitter
 
 
-def answers(count: int, given: Sequence[Delivery]) -> Sequence[Delivery]:
+def answers(count: int, given: object) -> Sequence[Delivery]:
     """Return a sink's answers, or none of them if they are not one for each event.
 
-    Which of them would belong to which event is anybody's guess.
+    Which of them would belong to which event is anybody's guess. Sinks are written by others: an
+    answer that is none counts as undelivered, and whatever yields them may raise.
     """
-    if len(given) == count:
+    if not isinstance(given, Iterable):
+        message = f"the sink answered {type(given).__name__}, not a list"
+        return [_undelivered(message)] * count
+    found = list(islice(given, count + 1))
+    if len(found) != count:
+        message = f"the sink answered {_times(len(found), count)} for {count} events"
+        return [_undelivered(message)] * count
+    return [_answer(each) for each in found]
+
+
+def _times(found: int, count: int) -> str:
+    return f"{found} times" if found < count else f"more than {count} times"
+
+
+def _answer(given: object) -> Delivery:
+    """Return an answer whose parts are what they must be, or that it is none."""
+    if isinstance(given, Delivered) and isinstance(given.duplicate, bool):
         return given
-    message = f"the sink answered {len(given)} times for {count} events"
-    return [Undelivered(code=SINK_ERROR, message=message)] * count
+    if isinstance(given, Undelivered) and _is_whole(given):
+        return given
+    return _undelivered(f"the sink gave no Delivered or Undelivered, but {type(given).__name__}")
+
+
+def _is_whole(given: Any) -> bool:
+    return (
+        isinstance(given.code, str)
+        and isinstance(given.message, str)
+        and isinstance(given.permanent, bool)
+        and (given.retry_after_s is None or isinstance(given.retry_after_s, int | float))
+    )
+
+
+def _undelivered(message: str) -> Undelivered:
+    return Undelivered(code=SINK_ERROR, message=message)

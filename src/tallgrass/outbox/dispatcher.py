@@ -195,12 +195,12 @@ class Dispatcher:
 
     def _deliver(self, piece: Sequence[ClaimedEvent]) -> Sequence[Delivery]:
         try:
-            given = self._sink.send([claimed.event for claimed in piece])
-        except Exception as error:  # noqa: BLE001 - whatever a sink does, the others go on
+            return answers(len(piece), self._sink.send([claimed.event for claimed in piece]))
+        # Whatever a sink does, the others go on: one that ends the program does not end it here.
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
             message = f"{type(error).__name__}: {error}"
             code = error.code if isinstance(error, TallgrassError) else SINK_ERROR
             return [Undelivered(code=code, message=message)] * len(piece)
-        return answers(len(piece), given)
 
     def _late(self, batch: Batch) -> bool:
         return self._monotonic() - batch.claimed_at > self._rules.lease_s * _SENDING_SHARE

@@ -5,6 +5,7 @@ and the kind of what is wrong, never the value.
 """
 
 import json
+import marshal
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from tallgrass.errors import PayloadRefused
 from tallgrass.governance.masking import Masked, MaskingPolicy, Tier, mask
 from tallgrass.governance.policy import CARE_LABELS, RESTRICTED, Policies, Policy
 from tallgrass.outbox.sensitive_content import sensitive_kinds
+from tallgrass.outbox.sensitive_hints import hints_in
 
 PAYLOAD_BYTES_MAX = 262_144
 #: Deeper ones are refused by careful readers, ours among them.
@@ -86,7 +88,8 @@ def payload_bytes(
             f"the payload has {len(body)} bytes; at most {rules.bytes_max} are published",
             code="payload_too_large",
         )
-    _require_harmless(masked, beside)
+    if any(hints_in("\n".join((*beside.values(), "")).encode() + body)):
+        _require_harmless(masked, beside)
     return body
 
 
@@ -113,9 +116,11 @@ def masking_note(degrees: float) -> dict[str, object]:
 def _plain_json(document: dict[str, Any]) -> bytes:
     """Return the bytes of a document; refuse what is no JSON, or what readers disagree about."""
     try:
-        # Twice, by libraries that are strict about different things; both are quick.
-        _STRICT.encode(document)
         body = canonical_bytes(document)
+        # It writes NaN as null, and takes UUIDs and the like. Of all that it takes, marshal takes
+        # plain JSON and NaN alone; what may be another is left to a slower, stricter writer.
+        if b"null" in body or not _can_be_marshalled(document):
+            _STRICT.encode(document)
     except (TypeError, ValueError, RecursionError) as exc:
         where = next(_faults(document), "it cannot be written")
         raise PayloadRefused(f"the payload is not plain JSON: {where}") from exc
@@ -124,6 +129,14 @@ def _plain_json(document: dict[str, Any]) -> bytes:
         for fault in _faults(document):
             raise PayloadRefused(f"the payload is not plain JSON: {fault}")
     return body
+
+
+def _can_be_marshalled(document: dict[str, Any]) -> bool:
+    try:
+        marshal.dumps(document)
+    except ValueError:
+        return False
+    return True
 
 
 def _faults(value: object, path: str = "$", depth: int = 1) -> Iterator[str]:

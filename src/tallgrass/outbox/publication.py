@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tallgrass.canonical_json import canonical_bytes, sha256_hex
 from tallgrass.errors import GuardRefused, IdempotencyConflict, PayloadRefused
-from tallgrass.governance.gate import Action, GateRequest, Rule, gate
+from tallgrass.governance.gate import Action, Admission, GateRequest, Rule, gate
 from tallgrass.governance.policy import CARE_LABELS, Policy
 from tallgrass.outbox.keys import idempotency_key
 from tallgrass.outbox.payload_rules import PayloadRules, payload_bytes
@@ -114,11 +114,20 @@ class Plan:
     artifacts: tuple[Prepared, ...]
 
 
-def prepare(event: Event, rules: PayloadRules, routing: Routing) -> Prepared:
-    """Check an event and give it its key, its payload and its targets."""
+#: Admissions by what the gate sees of an event: those of one batch are mostly alike.
+Admissions = dict[tuple[str, str, str | None], Admission]
+
+
+def prepare(
+    event: Event, rules: PayloadRules, routing: Routing, admissions: Admissions | None = None
+) -> Prepared:
+    """Check an event and give it its key, its payload and its targets.
+
+    `admissions` is kept from event to event of a batch: asking the gate took a seventh of the time.
+    """
     _check(event)
     policy = rules.policies.of(event.dataset_id)
-    event = _governed(event, policy)
+    event = _governed(event, policy, {} if admissions is None else admissions)
     artifact = event.artifact
     subject = event.subject or event.dataset_id
     body = payload_bytes(
@@ -234,8 +243,19 @@ def _require_same_artifact(wanted: Prepared, checksums: Mapping[tuple[str, str],
         raise IdempotencyConflict(f"{uri} was published before in {version} with another checksum")
 
 
-def _governed(event: Event, policy: Policy | None) -> Event:
+def _governed(event: Event, policy: Policy | None, admissions: Admissions) -> Event:
     """Return the event with what its policy adds; one that the gate refuses is not published."""
+    seen = (event.dataset_id, event.care_label, event.governance_ref)
+    admission = admissions.get(seen)
+    if admission is None:
+        admission = admissions[seen] = _admission(event, policy)
+    sovereignty = event.sovereignty or admission.sovereignty or None
+    if (admission.governance_ref, sovereignty) == (event.governance_ref, event.sovereignty):
+        return event
+    return replace(event, governance_ref=admission.governance_ref, sovereignty=sovereignty)
+
+
+def _admission(event: Event, policy: Policy | None) -> Admission:
     admission = gate(
         GateRequest(
             action=Action.PUBLISH,
@@ -249,11 +269,7 @@ def _governed(event: Event, policy: Policy | None) -> Event:
         raise PayloadRefused(admission.refusal or "", code="governance_ref_missing")
     if admission.rule is not None:
         raise GuardRefused(admission.refusal or "", guard=admission.rule.value)
-    return replace(
-        event,
-        governance_ref=admission.governance_ref,
-        sovereignty=event.sovereignty or admission.sovereignty or None,
-    )
+    return admission
 
 
 def _check(event: Event) -> None:

@@ -16,7 +16,7 @@ from tallgrass.clock import Clock, system_clock
 from tallgrass.errors import IdempotencyConflict
 from tallgrass.outbox.outbox_ids import OutboxIds
 from tallgrass.outbox.payload_rules import PayloadRules
-from tallgrass.outbox.publication import Artifact, Event, Published, prepare
+from tallgrass.outbox.publication import Admissions, Artifact, Event, Published, prepare
 from tallgrass.outbox.routing import Routing
 from tallgrass.storage.outbox_publishing import record_publications
 from tallgrass.telemetry import names
@@ -72,7 +72,8 @@ def publish_all(
 
     They are told in the order given to targets that keep order.
     """
-    wanted = [prepare(event, rules, routing) for event in events]
+    admissions: Admissions = {}
+    wanted = [prepare(event, rules, routing, admissions) for event in events]
     if not wanted:
         return []
     try:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from tallgrass.errors import ConfigError
+from tallgrass.governance.policy import CARE_LABELS
 
 #: Where events go that no route matches: a file of JSON Lines beside the database.
 DEFAULT_TARGET = "file"
@@ -218,6 +219,12 @@ def _route(body: object, number: int, known: set[str]) -> Route:
                 code="unknown_target",
             )
     selectors = {key: _words(where, key, body[key]) for key in _SELECTORS if key in body}
+    for label in selectors.get("care_labels", ()):
+        if not any(fnmatchcase(each, label) for each in CARE_LABELS):
+            raise ConfigError(
+                f"{where}: there is no care label {label!r}{_nearest(label, CARE_LABELS)} "
+                f"(known: {', '.join(CARE_LABELS)})"
+            )
     return Route(targets=targets, **selectors)
 
 

@@ -1,8 +1,6 @@
 """Finds what must never stand in a payload: data of persons, and what opens doors.
 
-Detection is by form: a name or the address of a house has none, and is not found. Every payload is
-looked through while its publisher's transaction is open, so each pattern is asked only where a
-word or a run of digits says that it could match: a usual payload costs microseconds.
+Detection is by form: a name or the address of a house has none, and is not found.
 """
 
 import re
@@ -10,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tallgrass.ledger.redaction import CREDENTIALS_BY_FORM
+from tallgrass.outbox.sensitive_hints import hints_in
 
 _E_MAIL = re.compile(r"[\w.%+'-]{1,64}(?:@|%40)[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}\.[A-Za-z]{2,24}\b")
 _SOCIAL_SECURITY = re.compile(
@@ -20,9 +19,6 @@ _TELEPHONE = re.compile(
     r"(?<![\w.-])(?:\+?1[ .-]?)?(?:\([2-9]\d{2}\)[ ]?|[2-9]\d{2}[ .-])[2-9]\d{2}[ .-]\d{4}(?![\w-])"
     r"|(?<![\w.])\+[1-9]\d{0,2}(?:[ -]?\(?\d{2,4}\)?){2,4}(?![\w.])"
 )
-#: Numbers of persons begin like one of these; dates do not.
-_DIGITS = re.compile(r"\d{3}(?:[ .)-]{1,2}\d{2,4}[ .-]\d{4}|\d{12})")
-
 _NAMES = re.compile(
     r"passw(?:or)?d|passphrase|pwd|secret(?!ar)|authorization|credential|cookie|signature"
     r"|(?:api|access|private|signing|encryption|shared|account)[_-]?key"
@@ -36,14 +32,6 @@ _NAMED_IN_TEXT = re.compile(
     r"""(?:\\?["']?\s*[=:]\s*\\?["']?)(?![\s\[*"'\\&,}]|$)""",
     re.IGNORECASE,
 )
-#: What all of those names hold.
-_WORDS = (
-    "passw", "passph", "pwd", "secret", "authoriz", "credential", "cookie", "signature", "token",
-    "api_key", "apikey", "api-key", "access_key", "accesskey", "access-key", "private_key",
-    "privatekey", "private-key", "signing_key", "signingkey", "signing-key", "encryption_key",
-    "encryptionkey", "encryption-key", "shared_key", "sharedkey", "shared-key", "account_key",
-    "accountkey", "account-key", "ssn",
-)  # fmt: skip
 #: A name may hold these and be none of a secret: where one is kept, how many there are.
 _HARMLESS_NAME = re.compile(r"(?:_|-)(?:env|file|ref|name|count|type|algorithm)$", re.IGNORECASE)
 #: A number under such a name counts or measures.
@@ -51,14 +39,6 @@ _MEASURE = re.compile(
     r"(?:_|-)(?:max|min|limit|total|used|length|size|bytes|version|days|ms|s)$|^tokens(?:_|$)",
     re.IGNORECASE,
 )
-#: How the forms of credentials begin, in small letters.
-_FORMS = (
-    "private key", "earer", "asic ", "akia", "asia", "aroa", "aida", "abia", "acca", "ghp_", "gho_",
-    "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "npm_", "pypi-", "hf_", "dop_v1_", "xox",
-    "whsec_", "sk-", "sk_", "rk_", "pk_", "ya29.", "aiza", "eyj", "sg.",
-)  # fmt: skip
-#: A secret key of AWS has this length, and nothing else to know it by.
-_LONG = 40
 #: Of all numbers only those of cards are known without blanks or dashes; they have 15 digits.
 _SHORT = 10**14
 
@@ -68,15 +48,16 @@ def sensitive_kinds(document: Any) -> Iterator[str]:
     texts: list[str] = []
     _collect(document, texts)
     text = "\n".join(texts)
-    lowered = text.lower()
-    if ("@" in text or "%40" in text) and _E_MAIL.search(text):
+    hints = hints_in(text.encode())
+    if hints.addresses and _E_MAIL.search(text):
         yield "e-mail address"
-    if "+" in text or _DIGITS.search(text):
+    if hints.numbers:
         yield from _numbers(text)
-    if _has_one(lowered, _WORDS) and (_NAMED_IN_TEXT.search(text) or _names_a_secret(document)):
+    if hints.names_of_secrets and (_NAMED_IN_TEXT.search(text) or _names_a_secret(document)):
         yield "secret"
-    if _holds_credential(text, lowered, texts):
-        yield "credential"
+    if hints.addresses or hints.credentials:
+        if any(pattern.search(text) for pattern in CREDENTIALS_BY_FORM):
+            yield "credential"
 
 
 def _collect(value: Any, texts: list[str]) -> None:
@@ -90,10 +71,7 @@ def _collect(value: Any, texts: list[str]) -> None:
     elif isinstance(value, Mapping):
         texts.extend(value)
         for each in value.values():
-            if each.__class__ is str:  # most are: spares a call
-                texts.append(each)
-            elif each is not None:
-                _collect(each, texts)
+            _collect(each, texts)
     elif isinstance(value, list | tuple):
         for each in value:
             _collect(each, texts)
@@ -141,21 +119,3 @@ def _is_filled(value: Any, name: str) -> bool:
     if isinstance(value, list | tuple):
         return any(_is_filled(each, name) for each in value)
     return not _MEASURE.search(name)
-
-
-def _has_one(lowered: str, words: tuple[str, ...]) -> bool:
-    for word in words:  # noqa: SIM110 - a generator takes twice as long
-        if word in lowered:
-            return True
-    return False
-
-
-def _holds_credential(text: str, lowered: str, texts: list[str]) -> bool:
-    has_capitals = text != lowered
-    # All forms have a capital or one of these.
-    possible = has_capitals or _has_one(text, ("_", "-", ".", " "))
-    if ("://" in text and "@" in text) or (possible and _has_one(lowered, _FORMS)):
-        return any(pattern.search(text) for pattern in CREDENTIALS_BY_FORM)
-    if not has_capitals:  # a secret key of AWS has some
-        return False
-    return any(CREDENTIALS_BY_FORM[-1].search(each) for each in texts if len(each) >= _LONG)

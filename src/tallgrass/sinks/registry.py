@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from tallgrass.errors import ConfigError
+from tallgrass.errors import ConfigError, TallgrassError
 from tallgrass.sinks.protocol import ENTRY_POINTS, Sink, SinkFactory
 from tallgrass.sinks.resources import SinkResources
 
@@ -73,9 +73,16 @@ def _open_installed(point: EntryPoint, settings: Mapping[str, object]) -> Sink:
         factory: SinkFactory = point.load()
     except (ImportError, AttributeError) as exc:
         raise ConfigError(f"{where} cannot be loaded: {exc}") from exc
-    made: Any = factory(settings)
+    try:
+        made: Any = factory(settings)
+    except TallgrassError:
+        raise
+    except (Exception, SystemExit) as exc:
+        raise ConfigError(f"{where} cannot be opened: {type(exc).__name__}: {exc}") from exc
     missing = [name for name in ("batch_max", "send", "close") if not hasattr(made, name)]
     if missing:
         raise ConfigError(f"{where} makes no sink: it has no {', '.join(missing)}")
+    if type(made.batch_max) is not int or made.batch_max < 1:
+        raise ConfigError(f"{where} makes no sink: its batch_max is {made.batch_max!r}")
     sink: Sink = made
     return sink

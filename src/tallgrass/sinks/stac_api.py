@@ -2,8 +2,8 @@
 
 An item event names an item; what is sent is that item as the catalog has it now, so events that
 come late or twice do no harm. One that was slow on its way may have undone a newer one, so the
-catalog is read again after each write. PUT replaces it; where there is none POST creates it, and where the
-collection is missing too that is created first.
+catalog is read again after each write. PUT replaces it; where there is none POST creates it, and
+where the collection is missing too that is created first.
 """
 
 from collections.abc import Callable, Mapping, Sequence

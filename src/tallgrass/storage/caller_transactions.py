@@ -44,10 +44,14 @@ class CallerSqlite:
         query = self._queries[name]
         cursor = self._connection.cursor()
         cursor.row_factory = sqlite3.Row
+        # Of the connection alone: a cursor has none of its own.
+        theirs, self._connection.text_factory = self._connection.text_factory, str
         try:
             return cursor.execute(query.sql, _once(query, params)).fetchall()
         except sqlite3.Error as exc:
             raise from_sqlite(exc, _PLACE) from exc
+        finally:
+            self._connection.text_factory = theirs
 
     def write(self, name: str, rows: Sequence[Sequence[object]], **params: object) -> int:
         """Run a named statement for every row; return how many rows changed in all."""
@@ -99,6 +103,9 @@ class CallerPostgres:
     def __init__(self, connection: Any) -> None:
         from psycopg.rows import dict_row  # noqa: PLC0415 - optional extra, loaded by the caller
 
+        # Of SQL_ASCII: the driver reads texts as bytes, which equal none of ours.
+        if connection.info.encoding == "ascii":
+            raise _wrong_encoding(connection)
         self._connection = connection
         self._dict_row = dict_row
         self._queries = load_queries(self.dialect)
@@ -159,9 +166,19 @@ class CallerPostgres:
             raise from_postgres(
                 exc, exc.sqlstate, _PLACE, connected=connected, committing=False
             ) from exc
+        except UnicodeEncodeError as exc:
+            raise _wrong_encoding(self._connection) from exc
 
 
 CallerTransaction = CallerSqlite | CallerPostgres
+
+
+def _wrong_encoding(connection: Any) -> InvalidInput:
+    encoding = connection.info.parameter_status("client_encoding")
+    return InvalidInput(
+        f"the connection's client_encoding {encoding} does not hold all characters of events; "
+        "SET client_encoding TO 'UTF8'"
+    )
 
 
 def caller_transaction(handle: object, clock: Clock = system_clock) -> CallerTransaction:
@@ -183,7 +200,7 @@ def caller_transaction(handle: object, clock: Clock = system_clock) -> CallerTra
         return _sqlalchemy(handle, None, clock)
     raise InvalidInput(
         f"{type(handle).__name__} is no transaction and no connection that is known: give one of "
-        "sqlite3, psycopg or SQLAlchemy (of an asynchronous one, its run_sync gives it)"
+        "sqlite3, psycopg or SQLAlchemy"
     )
 
 

@@ -50,9 +50,9 @@ class OutboxStore:
     ) -> Claims:
         """Claim due events in the order of their due time; each is the caller's for a lease.
 
-        One that was claimed before and not settled gets its former attempt written as lost; if
-        that was its last, it is exhausted and told of beside the claimed. Of an ordered target only the first open event of each
-        dataset is handed out.
+        One that was claimed before and not settled gets its former attempt written as lost. One
+        that has no try left is exhausted and told of beside the claimed. Of an ordered target only
+        the first open event of each dataset is handed out.
         """
 
         def work(tx: Transaction) -> Claims:
@@ -78,9 +78,7 @@ class OutboxStore:
                 leased_until=now + timedelta(seconds=rules.lease_s),
                 dispatcher=dispatcher,
             )
-            return Claims(
-                events=[_claimed(row) for row in taken], exhausted=_exhausted(tx, spent)
-            )
+            return Claims(events=[_claimed(row) for row in taken], exhausted=_exhausted(tx, spent))
 
         return self._runner.run(work)
 
