@@ -25,7 +25,7 @@ from tallgrass.outbox.dispatch_loop import DispatchLoop, DispatchUntil
 from tallgrass.outbox.dispatch_rules import DispatchRules
 from tallgrass.outbox.dispatch_threads import DispatchThreads, Lane
 from tallgrass.outbox.dispatcher import Dispatcher
-from tallgrass.outbox.publication import Event
+from tallgrass.outbox.publication import Artifact, Event
 from tallgrass.outbox.publishing import publish_all
 from tallgrass.outbox.routing import CONCURRENCY
 from tallgrass.sinks.protocol import Delivered
@@ -55,9 +55,13 @@ FROM generate_series(1, %(count)s) AS n"""
 
 #: The rows that publishing writes, column for column, and nothing else.
 _BARE_KEYS = """INSERT INTO idempotency_keys (idempotency_key, subject, pipeline_id, event_name,
-  dataset_id, version, payload_sha256, care_label, created_at)
-SELECT k, s, 'pipeline', 'made', 'd', '1.0.0', h, 'public', clock_timestamp()
-FROM json_to_recordset(%s::json) AS x (k text, s text, h text)"""
+  dataset_id, version, payload_sha256, artifact_uri, artifact_checksum, care_label, created_at)
+SELECT k, s, 'pipeline', 'made', 'd', '1.0.0', h, u, c, 'public', clock_timestamp()
+FROM json_to_recordset(%s::json) AS x (k text, s text, h text, u text, c text)"""
+_BARE_ARTIFACTS = """INSERT INTO artifact_versions (artifact_uri, version, dataset_id,
+  artifact_checksum, idempotency_key, created_at)
+SELECT u, '1.0.0', 'd', c, k, clock_timestamp()
+FROM json_to_recordset(%s::json) AS x (k text, u text, c text)"""
 _BARE_EVENTS = """INSERT INTO outbox (outbox_id, subject, pipeline_id, event_name, dataset_id,
   version, idempotency_key, target, payload, care_label, created_at)
 SELECT i, s, 'pipeline', 'made', 'd', '1.0.0', k, 'file', convert_to(p, 'UTF8'), 'public',
@@ -210,30 +214,24 @@ def _publishing(url: str, count: int, rounds: int) -> list[float]:
     return ratios
 
 
+def _artifact(number: int) -> Artifact:
+    digest = hashlib.sha256(str(number).encode()).hexdigest()
+    uri = f"s3://kfm-hydrology/kansas-river/daily-flow-{number:08d}.csv"
+    return Artifact(uri=uri, checksum=f"sha256:{digest}")
+
+
 def _payload(number: int) -> dict[str, Any]:
-    """Return what a pipeline tells of an artifact: 900 bytes of names, addresses and hashes."""
-    name = f"OR_GLM-L2-LCFA_G16_s2026{number:010d}_e2026{number:010d}_c2026{number:010d}"
-    digest = hashlib.sha256(name.encode()).hexdigest()
+    """Return what the example in `examples/hydrology_flow` tells of what it has made."""
+    artifact = _artifact(number)
     return {
-        "item_id": f"noaa-goes16.{name}",
-        "collection": "goes-glm",
-        "datetime": "2026-06-01T12:00:00Z",
-        "bbox": [-156.06, -66.56, 6.06, 66.56],
-        "assets": {
-            "data": {
-                "href": f"s3://noaa-goes16/GLM-L2-LCFA/2026/152/12/{name}.nc",
-                "type": "application/x-netcdf",
-                "roles": ["data"],
-                "file:size": 300_000 + number,
-                "file:checksum": f"1220{digest}",
-            }
-        },
-        "links": [
-            {"rel": "self", "href": f"https://stac.test/collections/goes-glm/items/{name}"},
-            {"rel": "collection", "href": "https://stac.test/collections/goes-glm"},
-        ],
-        "change": "created",
-        "title": "Lightning detections of the Geostationary Lightning Mapper, twenty seconds",
+        "artifact_uri": artifact.uri,
+        "checksum": artifact.checksum,
+        "media_type": "text/csv",
+        "rows": number,
+        "bbox": [-95.6, 38.9, -94.6, 39.2],
+        "start": "2025-11-12T00:00:00Z",
+        "end": "2025-11-13T23:59:59Z",
+        "title": "Daily mean flow of the Kansas River",
     }
 
 
@@ -247,6 +245,7 @@ def _publish(connection: psycopg.Connection[Any], numbers: list[int]) -> None:
                 dataset_id="d",
                 version="1.0.0",
                 payload=_payload(number),
+                artifact=_artifact(number),
                 care_label="public",
                 subject=f"subject-{number}",
                 idempotency_key=f"key-{number}",
@@ -258,15 +257,19 @@ def _publish(connection: psycopg.Connection[Any], numbers: list[int]) -> None:
 
 def _insert_bare(connection: psycopg.Connection[Any], numbers: list[int]) -> None:
     """Write the rows that publishing writes, with nothing checked: one statement a table."""
-    keys, events = [], []
+    keys, artifacts, events = [], [], []
     for number in numbers:
         body = canonical_bytes({**_payload(number), "care_label": "public"})
         key, subject = f"key-{number}", f"subject-{number}"
         # Ids grow with time, as those of events do.
         outbox_id = str(uuid.UUID(int=(number << 80) | random.getrandbits(80), version=4))
-        keys.append({"k": key, "s": subject, "h": hashlib.sha256(body).hexdigest()})
+        made = _artifact(number)
+        told = {"k": key, "u": made.uri, "c": made.checksum}
+        artifacts.append(told)
+        keys.append({**told, "s": subject, "h": hashlib.sha256(body).hexdigest()})
         events.append({"i": outbox_id, "s": subject, "k": key, "p": body.decode()})
     connection.execute(_BARE_KEYS, (orjson.dumps(keys).decode(),))
+    connection.execute(_BARE_ARTIFACTS, (orjson.dumps(artifacts).decode(),))
     connection.execute(_BARE_EVENTS, (orjson.dumps(events).decode(),))
 
 

@@ -253,7 +253,7 @@ def test_each_filter_of_list(backend: Backend) -> None:
     page = tallgrass("audit", "list", "--limit", "2", "--output", "json", at=backend).json
     assert page["next_cursor"] == entry_ids(backend)[1]
     assert subjects("--limit", "3", "--after", str(page["next_cursor"])) == everything[2:]
-    assert page["entries"][0]["detail"] == {}
+    assert page["entries"][0]["detail"] == {"proved": False}
     assert page["entries"][0]["position"] is None
     table = tallgrass("audit", "list", "--limit", "2", at=backend).out
     assert f"More: --after {page['next_cursor']}" in table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,8 @@ ONE, TWO = str(uuid.UUID(int=1)), str(uuid.UUID(int=2))
 RULES = DispatchRules()
 #: A database's time: SQLite's is the injected clock, PostgreSQL's its own.
 LONG_AGO = "2000-01-01T00:00:00.000000Z"
+#: How often an ordered claim is made anew, and how long after the last.
+LOOKS, BETWEEN_LOOKS_S = 200, 0.05
 
 
 class Outbox:
@@ -54,6 +57,20 @@ class Outbox:
         """Claim of the target `t`; return what was given up as well."""
         options = {"rules": RULES, **options}
         return self.store.claim("t", dispatcher=dispatcher, limit=limit, **options)
+
+    def ordered(self, count: int = 1) -> list[ClaimedEvent]:
+        """Claim in order until so many events have come, or far too often; sorted by id.
+
+        On PostgreSQL a transaction of another database that ends during the look holds events
+        back once more, and tests beside this one write in such databases all the time.
+        """
+        found: list[ClaimedEvent] = []
+        for _ in range(LOOKS):
+            found += self.claim(ordered=True)
+            if len(found) >= count:
+                break
+            time.sleep(BETWEEN_LOOKS_S)
+        return sorted(found, key=lambda one: one.event.outbox_id)
 
     def settle(self, claims: Sequence[ClaimedEvent], dispatcher: str = ONE, **how: Any) -> set[str]:
         """Settle all alike; return the lost."""
@@ -381,7 +398,8 @@ def test_a_switch_stops_what_is_not_yet_claimed(outbox: Outbox, dataset: str) ->
 
     switch(is_on=True)
     free = [] if dataset == "*" else [event_id(3)]
-    assert ids(outbox.claim(ordered=True)) == free
+    assert ids(outbox.ordered() if free else outbox.claim(ordered=True)) == free
+    assert ids(outbox.claim(ordered=True)) == []
     assert ids(outbox.claim()) == []
     assert outbox.settle(claims) == set()
     switch(is_on=False)
@@ -405,12 +423,14 @@ def test_an_ordered_target_gets_one_event_of_a_dataset_at_a_time(outbox: Outbox)
         write(outbox.backend, number)
     write(outbox.backend, 9, 4, dataset="e")
     seen: dict[str, list[str]] = {"d": [], "e": []}
-    while claims := outbox.claim(ordered=True):
+    for datasets in (["d", "e"], ["d", "e"], ["d"]):
+        claims = outbox.ordered(len(datasets))
         assert outbox.claim(TWO, ordered=True) == []
-        assert len({one.event.dataset_id for one in claims}) == len(claims)
+        assert sorted(one.event.dataset_id for one in claims) == datasets
         for one in claims:
             seen[one.event.dataset_id].append(one.event.outbox_id)
         outbox.settle(claims)
+    assert outbox.claim(ordered=True) == []
     assert seen["d"] == [event_id(3), event_id(1), event_id(2)]
     # Of one transaction; PostgreSQL knows no order within it but that of the ids.
     written = [9, 4] if outbox.backend.name == "sqlite" else [4, 9]
@@ -423,20 +443,20 @@ def test_an_ordered_event_waits_for_the_one_before(outbox: Outbox) -> None:
     write(outbox.backend, 1)
     write(outbox.backend, 2)
     write(outbox.backend, 3, dataset="e")
-    first, other = outbox.claim(ordered=True)
+    first, other = outbox.ordered(2)
     outbox.settle([other])
     outbox.fail([first], 60.0)
     assert outbox.claim(ordered=True) == []
     outbox.expire()
-    claims = outbox.claim(ordered=True)
+    claims = outbox.ordered()
     assert ids(claims) == [event_id(1)]
     outbox.fail(claims, None)
     outbox.expire()
     assert outbox.claim(ordered=True) == []
     assert outbox.stores.deliveries.held_back("t") == {"d": 1}
     outbox.store.requeue([event_id(1)], actor="ann", reason="mended")
-    outbox.settle(outbox.claim(ordered=True))
-    assert ids(outbox.claim(ordered=True)) == [event_id(2)]
+    outbox.settle(outbox.ordered())
+    assert ids(outbox.ordered()) == [event_id(2)]
     assert outbox.stores.deliveries.held_back("t") == {}
 
 
@@ -455,10 +475,11 @@ def test_an_ordered_event_waits_for_a_transaction_that_began_before(
     write(outbox.backend, 1)
     assert outbox.claim(ordered=True) == []
     early.execute("COMMIT")
-    claims = outbox.claim(ordered=True)
+    claims = outbox.ordered()
     assert ids(claims) == [event_id(5)]
+    assert outbox.claim(TWO, ordered=True) == []
     outbox.settle(claims)
-    assert ids(outbox.claim(ordered=True)) == [event_id(1)]
+    assert ids(outbox.ordered()) == [event_id(1)]
     outbox.backend.close()
     postgres_databases.drop(outbox.backend.url)
 
@@ -474,11 +495,11 @@ def test_an_ordered_event_does_not_wait_for_another_database(
     unfinished.execute("BEGIN")
     unfinished.execute("SELECT pg_current_xact_id()")
     write(outbox.backend, 1)
-    outbox.settle(claims := outbox.claim(ordered=True))
+    outbox.settle(claims := outbox.ordered())
     assert ids(claims) == [event_id(1)]
     unfinished.execute("PREPARE TRANSACTION 'elsewhere'")
     write(outbox.backend, 2)
-    assert ids(outbox.claim(ordered=True)) == [event_id(2)]
+    assert ids(outbox.ordered()) == [event_id(2)]
     unfinished.execute("ROLLBACK PREPARED 'elsewhere'")
     for backend in (outbox.backend, elsewhere):
         backend.close()

@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import click
@@ -57,8 +57,12 @@ def export(invocation: Invocation, *, folder: Path, release: str, as_json: bool)
     telemetry = Path("releases", release, TELEMETRY_NAME)
     for path in (LEDGER, telemetry):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-    with invocation.stores(read_only=True) as stores, _one_at_a_time(folder):
-        entries = stores.deliveries.ledger()
+    with (
+        invocation.stores(read_only=True) as stores,
+        _one_at_a_time(folder),
+        # Ended before the stores are closed, also where writing failed.
+        closing(stores.deliveries.ledger()) as entries,
+    ):
         written = _write(folder / LEDGER, folder / telemetry, entries)
     if as_json:
         files = [str(folder / LEDGER), str(folder / telemetry)]

@@ -55,9 +55,9 @@ def sensitive_kinds(document: Any) -> Iterator[str]:
         yield from _numbers(text)
     if hints.names_of_secrets and (_NAMED_IN_TEXT.search(text) or _names_a_secret(document)):
         yield "secret"
-    if hints.addresses or hints.credentials:
-        if any(pattern.search(text) for pattern in CREDENTIALS_BY_FORM):
-            yield "credential"
+    asked = CREDENTIALS_BY_FORM if hints.addresses or hints.credentials else ()
+    if any(pattern.search(text) for pattern in asked):
+        yield "credential"
 
 
 def _collect(value: Any, texts: list[str]) -> None:

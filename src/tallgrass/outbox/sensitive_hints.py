@@ -11,24 +11,27 @@ from typing import NamedTuple
 
 #: Digits of any script, as numbers of persons have them; dates do not.
 _DIGITS = re.compile(r"\+\d|\d{3}(?:[ .)-]{1,2}\d{2,4}[ .-]\d{4}|\d{12})")
-#: With each digit as 0 and each blank and point as a dash, a number of a person holds one of these.
+#: With each digit as 0 and each blank and point as a dash, a number of a person holds one of these,
+#: most of them with the same end.
 _SHAPE_OF = bytes.maketrans(b"123456789 .", b"000000000--")
-_SHAPES = (
-    "+0", "000-00-0000", "000-000-0000", "000)000-0000", "000)-000-0000", "0000-0000-0000-000",
-    "000000000000000",
-)  # fmt: skip
+_PARTED = "0-0000"
+_SHAPES = ("000-00-0000", "000-000-0000", "000)000-0000", "000)-000-0000", "0000-0000-0000-000")
+_UNPARTED = "0" * 15
 #: What all names of secrets hold, in small letters and without dashes.
-_SECRETS = re.compile(
-    r"pass[wp]|pwd|secret|authoriz|credential|cookie|signature|token|ssn"
-    r"|(?:api|access|private|signing|encryption|shared|account)key"
-)
+_SECRETS = (
+    "pass", "pwd", "secret", "authoriz", "credential", "cookie", "signature", "token", "ssn",
+)  # fmt: skip
+_KEYS = (
+    "apikey", "accesskey", "privatekey", "signingkey", "encryptionkey", "sharedkey", "accountkey",
+)  # fmt: skip
 #: What credentials begin with, in small letters: a word by itself, or the beginning of one.
 _ALPHANUMERIC = (string.ascii_lowercase + string.digits).encode()
 _WORDS_OF = bytes(each if each in _ALPHANUMERIC else ord(" ") for each in range(256))
-_WORDS = frozenset(
-    "private bearer basic ghp gho ghu ghs ghr github glpat npm pypi hf dop xoxa xoxb xoxe xoxp xoxr "
-    "xoxs whsec sk rk pk ya29 sg".split()
-)
+_WORDS = frozenset((
+    "private", "bearer", "basic", "ghp", "gho", "ghu", "ghs", "ghr", "github", "glpat", "npm",
+    "pypi", "hf", "dop", "xoxa", "xoxb", "xoxe", "xoxp", "xoxr", "xoxs", "whsec", "sk", "rk", "pk",
+    "ya29", "sg",
+))  # fmt: skip
 _BEGINNINGS = ("akia", "asia", "aroa", "aida", "abia", "acca", "aiza", "eyj")
 #: A secret key of AWS has 40 of these characters, and nothing else to know it by.
 _OF_KEYS = (string.ascii_letters + string.digits + "/+=").encode()
@@ -49,22 +52,32 @@ def hints_in(text: bytes) -> Hints:
     """Look through a text, or through JSON that escapes no other scripts."""
     plain = text.isascii()
     lowered = text.lower() if plain else text.decode().casefold().encode()
+    # Searched as text: bytes take twice as long.
+    undashed = lowered.translate(None, b"_-").decode()
     return Hints(
         addresses=b"@" in text or b"%40" in text,
-        numbers=_has_one(text.translate(_SHAPE_OF), _SHAPES)
+        numbers=_has_shape(text.translate(_SHAPE_OF).decode())
         or (not plain and _DIGITS.search(text.decode()) is not None),
-        names_of_secrets=_SECRETS.search(lowered.translate(None, b"_-").decode()) is not None,
+        names_of_secrets=_has_one(undashed, _SECRETS)
+        or ("key" in undashed and _has_one(undashed, _KEYS)),
         # An escape ends in a letter, which then seems to belong to what follows.
         credentials=b"\\" in text
         or _RUN in b" %b " % text.translate(_RUN_OF)
         or not _WORDS.isdisjoint(lowered.translate(_WORDS_OF).decode().split())
-        or _has_one(lowered, _BEGINNINGS),
+        or _has_one(undashed, _BEGINNINGS),
     )
 
 
-def _has_one(text: bytes, parts: tuple[str, ...]) -> bool:
-    decoded = text.decode()  # looking into text is twice as quick as into bytes
+def _has_shape(shape: str) -> bool:
+    return (
+        ("+" in shape and "+0" in shape)
+        or (_PARTED in shape and _has_one(shape, _SHAPES))
+        or _UNPARTED in shape
+    )
+
+
+def _has_one(text: str, parts: tuple[str, ...]) -> bool:
     for part in parts:  # noqa: SIM110 - a generator takes twice as long
-        if part in decoded:
+        if part in text:
             return True
     return False

@@ -1,6 +1,6 @@
 """What the outbox shows, by reading alone."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import replace
 from operator import itemgetter
 
@@ -100,7 +100,7 @@ class OutboxReader:
             ),
         )
 
-    def ledger(self) -> Iterator[LedgerEntry]:
+    def ledger(self) -> Generator[LedgerEntry, None, None]:
         """Yield every attempt that ended, by event and attempt, as of one moment."""
         after = (_FIRST_ID, 0)
         with self._database.reading() as tx:

@@ -26,9 +26,12 @@ CREATE TABLE outbox_delivery (
   CHECK (status <> 'pending' OR due_at IS NOT NULL)
 );
 
-CREATE INDEX outbox_delivery_due ON outbox_delivery (target, due_at, outbox_id) WHERE due_at IS NOT NULL;
+-- No two entries are equal, and a claim writes a second one beside each: looking for equal ones and
+-- splitting full pages took an eighth of a dispatch.
+CREATE INDEX outbox_delivery_due ON outbox_delivery (target, due_at, outbox_id)
+  WITH (deduplicate_items = off) WHERE due_at IS NOT NULL;
 CREATE INDEX outbox_delivery_open ON outbox_delivery (target, dataset_id, written, outbox_id)
-  WHERE status <> 'dispatched';
+  WITH (deduplicate_items = off, fillfactor = 45) WHERE status <> 'dispatched';
 
 -- One row each attempt that ended: the ledger and the telemetry of deliveries.
 CREATE TABLE outbox_attempts (
