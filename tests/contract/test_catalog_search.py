@@ -236,7 +236,7 @@ def test_extents_span_the_items(catalog: Backend) -> None:
     ("boxes", "around"),
     [
         ([(170.0, 0.0, -170.0, 1.0), (160.0, -5.0, -175.0, 0.5)], (160.0, -5.0, -170.0, 1.0)),
-        ([(170.0, 0.0, -170.0, 1.0), (10.0, 0.0, 20.0, 1.0)], (-180.0, 0.0, 180.0, 1.0)),
+        ([(170.0, 0.0, -170.0, 1.0), (10.0, 0.0, 20.0, 1.0)], (10.0, 0.0, -170.0, 1.0)),
         ([None, (10.0, 0.0, 20.0, 1.0), (-5.0, -1.0, 3.0, 0.0)], (-5.0, -1.0, 20.0, 1.0)),
         ([None], None),
     ],
@@ -245,7 +245,7 @@ def test_extents_span_the_items(catalog: Backend) -> None:
 def test_the_box_around_boxes(
     backend: Backend, boxes: list[tuple[float, float, float, float] | None], around: Any
 ) -> None:
-    """Crossing boxes alone make a crossing one; with others all round; none without a place."""
+    """Of the gaps beside crossing boxes the widest stays outside; none without a place."""
     write_catalog(backend, [Known(id=f"i{n}", box=box) for n, box in enumerate(boxes)])
     stores = backend.open()
     with stores.catalog.view() as view:

@@ -27,7 +27,7 @@ FORMS = [
     r"(?i:-----BEGIN (?:RSA |EC )?PRIVATE KEY-----)",
     r"[a-z]{3,8}://[a-z]{1,8}:[a-z0-9]{1,8}@[a-z]{1,8}",
     r"(?i:bearer|basic)\s{1,3}[A-Za-z0-9._~+/=-]{6,12}",
-    r"(?i:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{12,16}",
+    r"(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{12,16}",
     r"(?i:gh[pousr]_|github_pat_|glpat-|npm_|pypi-|hf_|dop_v1_|xox[abeprs]-)[A-Za-z0-9._-]{8,12}",
     r"(?i:whsec_|sk-|[spr]k_(?:live|test)_|ya29\.|AIza|eyJ|SG\.)[A-Za-z0-9._-]{8,12}",
     r"[A-Za-z0-9/+]{37}aB1",
@@ -76,3 +76,11 @@ def test_a_credential_known_by_its_form_has_a_hint(
 def test_what_payloads_usually_hold_has_none(text: str) -> None:
     """No pattern is asked then: that is what makes publishing quick."""
     assert hints_in(text.encode()) == NOTHING
+
+
+def test_a_checksum_is_no_credential_whatever_it_begins_with() -> None:
+    """Ids of AWS keys are written in capitals, digests in small letters."""
+    checksum = {"checksum": "sha256:acca" + "07d7" * 15}
+    assert list(sensitive_content.sensitive_kinds(checksum)) == []
+    written_as_an_id = {"field": "ACCA07D707D707D707D7"}
+    assert list(sensitive_content.sensitive_kinds(written_as_an_id)) == ["credential"]

@@ -30,7 +30,7 @@ def whole_document(whole: WholeDelivery) -> dict[str, object]:
     """Return a delivery with its event, payload and attempts."""
     return {
         **delivery_document(whole.delivery),
-        "event": plain(whole.event),
+        "event": plain(whole.event._asdict()),
         "attempts": [plain(each) for each in whole.attempts],
     }
 

@@ -67,7 +67,8 @@ _SECRETS = (
         rf"""(?P<name>{_SENSITIVE}) \s+ (?:is\s+)? (?:'[^']+'|"[^"]+")""", r"\g<name> [redacted]"
     ),
     # Keys that show what they are by their form.
-    _pattern(r"\b(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{12,}\b", "[credential]"),
+    # In capitals only: one checksum of 65,536 begins with acca.
+    _pattern(r"\b(?-i:(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{12,})\b", "[credential]"),
     _pattern(
         r"""\b(?: gh[pousr]_ | github_pat_ | glpat- | npm_ | pypi- | hf_ | dop_v1_ | xox[abeprs]-
             | whsec_ | sk- | [spr]k_(?:live|test)_ | ya29\. | AIza | eyJ | SG\. )
