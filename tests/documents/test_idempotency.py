@@ -61,4 +61,4 @@ def test_settings_errors_and_facts_are_the_codes_own() -> None:
         assert float(default.split()[0]) == defaults[setting.strip("`")]
     rules = rows(section(read(FOLDER / "outbox.md"), "Payload rules"))
     assert {code.strip("`") for _, code in rules} <= set(registry())
-    assert len(Facts._fields) == 7
+    assert len(Facts._fields) == 10
