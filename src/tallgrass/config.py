@@ -7,16 +7,15 @@ settings that can change an output.
 
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from tallgrass.canonical_json import canonical_bytes, sha256_hex
 from tallgrass.datasets.fields import Table
 from tallgrass.datasets.governance_loader import load_overlay
-from tallgrass.errors import ConfigError
+from tallgrass.errors import ConfigError, did_you_mean
 from tallgrass.governance.policy import Overlay
 from tallgrass.ledger.replay_reasons import CustomReason
 from tallgrass.ledger.rules import DatasetException, LedgerRules
@@ -170,7 +169,7 @@ def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[Setting,
         if not name.startswith(PREFIX) or name.startswith(_TEST_PREFIX) or name in NOT_SETTINGS:
             continue
         if name not in by_variable:
-            raise ConfigError(f"unknown variable {name}{_did_you_mean(name, by_variable)}")
+            raise ConfigError(f"unknown variable {name}{did_you_mean(name, by_variable)}")
         yield by_variable[name], environment[name]
 
 
@@ -179,13 +178,8 @@ def _known(key: str, place: str) -> Setting:
         raise ConfigError(f"{place}: {key} must be a table")
     if key not in _BY_KEY:
         known = (*_BY_KEY, *TABLES, *sorted(_SECTIONS))
-        raise ConfigError(f"{place}: unknown key {key!r}{_did_you_mean(key, known)}")
+        raise ConfigError(f"{place}: unknown key {key!r}{did_you_mean(key, known)}")
     return _BY_KEY[key]
-
-
-def _did_you_mean(name: str, known: Iterable[str]) -> str:
-    close = get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _parsed(setting: Setting, text: str) -> Value:
@@ -292,7 +286,7 @@ def _body(body: object, where: str, types: Mapping[str, type]) -> dict[str, Any]
     for field_name, value in body.items():
         if field_name not in types:
             raise ConfigError(
-                f"{where}: unknown key {field_name!r}{_did_you_mean(field_name, types)}"
+                f"{where}: unknown key {field_name!r}{did_you_mean(field_name, types)}"
             )
         # An exact type: to Python, true is a whole number too.
         if type(value) is not types[field_name]:

@@ -37,6 +37,7 @@ Each carries a ``code`` of the closed registry in ``error_codes.py``; drivers' e
 in ``storage/`` alone, those of Amazon's library in ``queues/sqs_errors.py``.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from tallgrass.error_codes import ErrorCode, lookup
@@ -256,3 +257,11 @@ class AuditBroken(Refused):
 
     default_code = "audit_broken"
     exit_code = 1
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean …?`` for a mistyped name, or nothing if no known one is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake, keeps start-up light
+
+    close = get_close_matches(name, [str(each) for each in known], n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""

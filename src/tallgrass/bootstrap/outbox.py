@@ -6,14 +6,13 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from tallgrass.bootstrap.sinks import open_target, sink_resources
 from tallgrass.bootstrap.stores import Stores, open_current_stores, open_stores
 from tallgrass.bootstrap.workers import open_policies
 from tallgrass.config import Config
-from tallgrass.errors import ConfigError
+from tallgrass.errors import ConfigError, did_you_mean
 from tallgrass.governance.policy import Policies
 from tallgrass.outbox.deliveries import TargetCounts
 from tallgrass.outbox.dispatch_loop import DispatchLoop, DispatchReport, DispatchUntil
@@ -58,8 +57,7 @@ def chosen_targets(config: Config, wanted: Sequence[str] = ()) -> list[Target]:
     known = config.routing.targets
     for name in wanted:
         if name not in known:
-            close = get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(name, known)
             raise ConfigError(f"there is no target {name!r}{hint}", code="unknown_target")
     return [known[name] for name in (dict.fromkeys(wanted) if wanted else known)]
 

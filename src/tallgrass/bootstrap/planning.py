@@ -11,7 +11,7 @@ from tallgrass.bootstrap.stores import Stores, config_version
 from tallgrass.bootstrap.workers import open_catalogue, open_policies
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
-from tallgrass.datasets.fields import did_you_mean
+from tallgrass.datasets.fields import nearest_or_all
 from tallgrass.errors import InvalidInput
 from tallgrass.governance.actors import Role
 from tallgrass.governance.gate import Action, GateRequest, approvals_needed, gate
@@ -215,6 +215,6 @@ def require_known_datasets(selection: Selection, known: Sequence[str]) -> None:
     """Refuse a dataset that nobody knows: whoever names one means that one."""
     for name in (*selection.datasets, *selection.datasets_exclude):
         if name not in known:
-            hint = did_you_mean(name, sorted(set(known)))
+            hint = nearest_or_all(name, sorted(set(known)))
             message = f"neither the ledger nor a dataset file knows {name!r}{hint}"
             raise InvalidInput(message, code="selection_invalid")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from tallgrass.datasets.fields import did_you_mean
+from tallgrass.datasets.fields import nearest_or_all
 from tallgrass.errors import InvalidInput
 from tallgrass.stac.search import ItemSearch
 
@@ -21,7 +21,7 @@ def require_collections(names: Sequence[str], view: "CatalogView", catalogue: "C
     known |= {*view.collections(), *view.extents(ItemSearch())}
     name = _unknown(names, known)
     if name is not None:
-        hint = did_you_mean(name, sorted(known))
+        hint = nearest_or_all(name, sorted(known))
         raise InvalidInput(f"--collection: there is no collection {name!r}{hint}")
 
 

@@ -8,7 +8,7 @@ groups           groups of the key, the first that names a band or a set counts
 from collections.abc import Collection, Mapping
 
 from tallgrass.datasets.definition import Band, BandRules
-from tallgrass.datasets.fields import Table, did_you_mean
+from tallgrass.datasets.fields import Table, nearest_or_all
 from tallgrass.datasets.key_loader import require_group
 
 
@@ -45,6 +45,6 @@ def _sets(table: Table | None, bands: Mapping[str, Band]) -> dict[str, tuple[Ban
         members = table.texts(name)
         for member in members:
             if member not in bands:
-                raise table.refusal(name, f"no band {member!r}{did_you_mean(member, bands)}")
+                raise table.refusal(name, f"no band {member!r}{nearest_or_all(member, bands)}")
         sets[name] = tuple(bands[member] for member in members)
     return sets

@@ -10,7 +10,7 @@ from typing import Any
 
 from tallgrass.canonical_json import canonical_bytes, sha256_hex
 from tallgrass.datasets.definition import Dataset
-from tallgrass.datasets.fields import INVALID, did_you_mean
+from tallgrass.datasets.fields import INVALID, nearest_or_all
 from tallgrass.datasets.key_grammar import NOT_INGESTABLE, IgnoredKey, KeyMatch, read_key
 from tallgrass.datasets.loader import load_dataset
 from tallgrass.errors import ConfigError, InvalidInput
@@ -59,7 +59,7 @@ class Catalogue:
         """Return the dataset that somebody asks for by its id."""
         found = self.dataset(dataset_id)
         if found is None:
-            hint = did_you_mean(dataset_id, self._by_id)
+            hint = nearest_or_all(dataset_id, self._by_id)
             raise InvalidInput(f"there is no dataset {dataset_id!r}{hint}", code="dataset_unknown")
         return found
 

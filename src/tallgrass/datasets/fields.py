@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from tallgrass.errors import ConfigError
+from tallgrass.errors import ConfigError, did_you_mean
 
 _Word = TypeVar("_Word", bound=StrEnum)
 
@@ -14,13 +14,11 @@ _Word = TypeVar("_Word", bound=StrEnum)
 INVALID = "dataset_invalid"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def nearest_or_all(name: str, known: Iterable[str]) -> str:
     """Return ``; did you mean …?`` for a mistyped name, else what there is to choose from."""
     names = list(dict.fromkeys(map(str, known)))
-    close = get_close_matches(name, names, n=1, cutoff=0.5)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; allowed are {', '.join(names)}" if names else ""
+    allowed = f"; allowed are {', '.join(names)}" if names else ""
+    return did_you_mean(name, names) or allowed
 
 
 class Table:
@@ -102,14 +100,14 @@ class Table:
         try:
             return vocabulary(text)
         except ValueError:
-            hint = did_you_mean(text, vocabulary)
+            hint = nearest_or_all(text, vocabulary)
             raise self.refusal(field, f"unknown word {text!r}{hint}") from None
 
     def choice(self, field: str, allowed: Iterable[str]) -> str:
         """Return one of the allowed texts."""
         text, names = self.text(field), list(allowed)
         if text not in names:
-            raise self.refusal(field, f"unknown word {text!r}{did_you_mean(text, names)}")
+            raise self.refusal(field, f"unknown word {text!r}{nearest_or_all(text, names)}")
         return text
 
     def pattern(self, field: str) -> re.Pattern[str]:
@@ -156,7 +154,7 @@ class Table:
         """Refuse fields that nothing asked for."""
         for field in self._values:
             if field not in self._asked:
-                raise self.refusal(field, f"unknown field{did_you_mean(field, self._asked)}")
+                raise self.refusal(field, f"unknown field{nearest_or_all(field, self._asked)}")
 
     def _known(self, field: str) -> bool:
         self._asked.append(field)

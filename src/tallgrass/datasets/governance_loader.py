@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tallgrass.datasets.fields import Table, did_you_mean
+from tallgrass.datasets.fields import Table, nearest_or_all
 from tallgrass.governance.policy import (
     CARE_LABELS,
     MASKING_DEGREES,
@@ -51,7 +51,7 @@ def _modes(table: Table, name: str) -> tuple[ReplayMode, ...]:
     wanted = table.texts(name)
     for text in wanted:
         if text not in set(ReplayMode):
-            raise table.refusal(name, f"unknown mode {text!r}{did_you_mean(text, ReplayMode)}")
+            raise table.refusal(name, f"unknown mode {text!r}{nearest_or_all(text, ReplayMode)}")
     return tuple(mode for mode in ReplayMode if mode in wanted)
 
 

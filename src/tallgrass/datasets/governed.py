@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tallgrass.datasets.catalogue import Catalogue
-from tallgrass.datasets.fields import did_you_mean
+from tallgrass.datasets.fields import nearest_or_all
 from tallgrass.errors import ConfigError
 from tallgrass.governance.policy import GovernanceDefaults, Overlay, Policies, Policy
 
@@ -36,7 +36,7 @@ def policies_of(catalogue: Catalogue, overlays: Mapping[str, Overlay]) -> Polici
 def _whole(name: str, overlay: Overlay, catalogue: Catalogue) -> Overlay:
     for field in ("care_label", "sensitivity"):
         if field not in overlay:
-            hint = did_you_mean(name, [each.id for each in catalogue.datasets])
+            hint = nearest_or_all(name, [each.id for each in catalogue.datasets])
             raise ConfigError(
                 f"governance.policies.{name}: no dataset file describes {name!r}{hint}; "
                 f"a policy for a dataset of your own pipelines needs {field}"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable
 
 from tallgrass.datasets.definition import IgnoreRule, KeyGrammar, KeyLayout, TimeRule
-from tallgrass.datasets.fields import Table, did_you_mean
+from tallgrass.datasets.fields import Table, nearest_or_all
 from tallgrass.datasets.key_grammar import NOT_INGESTABLE
 from tallgrass.datasets.key_times import FORMS, SPANS
 
@@ -73,7 +73,7 @@ def load_grammar(
 def require_group(table: Table, field: str, name: str, groups: Collection[str]) -> None:
     """Refuse a name that is no group of the keys."""
     if name not in groups:
-        hint = did_you_mean(name, groups)
+        hint = nearest_or_all(name, groups)
         raise table.refusal(field, f"key.pattern has no group {name!r}{hint}")
 
 
@@ -117,7 +117,7 @@ def _optional_rule(table: Table | None, groups: Collection[str]) -> TimeRule | N
 def _time_rule(table: Table, groups: Collection[str]) -> TimeRule:
     form = table.text("form")
     if form not in FORMS:
-        raise table.refusal("form", f"unknown time form {form!r}{did_you_mean(form, FORMS)}")
+        raise table.refusal("form", f"unknown time form {form!r}{nearest_or_all(form, FORMS)}")
     names = table.texts("groups", [])
     for name in names:
         require_group(table, "groups", name, groups)

@@ -44,7 +44,7 @@ from tallgrass.datasets.definition import (
     Severity,
 )
 from tallgrass.datasets.examples import Example, read_examples
-from tallgrass.datasets.fields import INVALID, Table, did_you_mean
+from tallgrass.datasets.fields import INVALID, Table, nearest_or_all
 from tallgrass.datasets.governance_loader import load_governance
 from tallgrass.datasets.key_loader import load_grammar, require_group
 from tallgrass.error_codes import is_unit_code, registry
@@ -270,7 +270,7 @@ def _from_key_names(table: Table, field: str, known: Iterable[str]) -> frozenset
     names = table.texts(field, [])
     for name in names:
         if name not in known:
-            hint = did_you_mean(name, known)
+            hint = nearest_or_all(name, known)
             raise table.refusal(field, f"item.from_key has no property {name!r}{hint}")
     return frozenset(names)
 
@@ -281,7 +281,7 @@ def _vocabulary(table: Table | None, known: Iterable[str]) -> dict[str, dict[str
     vocabulary: dict[str, dict[str, object]] = {}
     for name in table.names():
         if name not in known:
-            hint = did_you_mean(name, known)
+            hint = nearest_or_all(name, known)
             raise table.refusal(name, f"item.from_key has no such property{hint}")
         vocabulary[name] = _json_values(table.table(name))
     return vocabulary
@@ -331,5 +331,5 @@ def _severities(table: Table | None) -> dict[str, Severity]:
     for code in table.names():
         if not is_unit_code(code):
             issues = [name for name in registry() if is_unit_code(name)]
-            raise table.refusal(code, f"unknown issue code{did_you_mean(code, issues)}")
+            raise table.refusal(code, f"unknown issue code{nearest_or_all(code, issues)}")
     return {code: table.word(code, Severity) for code in table.names()}

@@ -11,12 +11,11 @@ alone are made only where a route wants them.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
-from tallgrass.errors import ConfigError
+from tallgrass.errors import ConfigError, did_you_mean
 from tallgrass.governance.policy import CARE_LABELS
 
 #: Where events go that no route matches: a file of JSON Lines beside the database.
@@ -209,12 +208,12 @@ def _route(body: object, number: int, known: set[str]) -> Route:
     allowed = (*_SELECTORS, "targets")
     for key in body:
         if key not in allowed:
-            raise ConfigError(f"{where}: unknown key {key!r}{_nearest(key, allowed)}")
+            raise ConfigError(f"{where}: unknown key {key!r}{did_you_mean(key, allowed)}")
     targets = _words(where, "targets", body.get("targets"))
     for target in targets:
         if target not in known:
             raise ConfigError(
-                f"{where}: there is no target {target!r}{_nearest(target, sorted(known))}; "
+                f"{where}: there is no target {target!r}{did_you_mean(target, sorted(known))}; "
                 f"declare it as [outbox.targets.{target}]",
                 code="unknown_target",
             )
@@ -222,7 +221,7 @@ def _route(body: object, number: int, known: set[str]) -> Route:
     for label in selectors.get("care_labels", ()):
         if not any(fnmatchcase(each, label) for each in CARE_LABELS):
             raise ConfigError(
-                f"{where}: there is no care label {label!r}{_nearest(label, CARE_LABELS)} "
+                f"{where}: there is no care label {label!r}{did_you_mean(label, CARE_LABELS)} "
                 f"(known: {', '.join(CARE_LABELS)})"
             )
     return Route(targets=targets, **selectors)
@@ -233,8 +232,3 @@ def _words(where: str, key: str, value: object) -> tuple[str, ...]:
     if isinstance(value, list) and value and all(isinstance(word, str) and word for word in value):
         return tuple(value)
     raise ConfigError(f'{where}.{key} must be a list such as ["name"], not {value!r}')
-
-
-def _nearest(name: str, known: "tuple[str, ...] | list[str]") -> str:
-    close = get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""

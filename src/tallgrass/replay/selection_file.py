@@ -8,11 +8,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Any
 
 from tallgrass.clock import format_instant, parse_instant
-from tallgrass.errors import InvalidInput
+from tallgrass.errors import InvalidInput, did_you_mean
 from tallgrass.intake.strict_json import load_strict
 from tallgrass.ledger.vocabulary import Status, word
 from tallgrass.replay.selection import IdRange, Purpose, Selection, Span
@@ -177,8 +176,7 @@ def _table(value: object, place: str, known: Iterable[str]) -> dict[str, Any]:
         raise _invalid(f"{place or 'the file'} must be a table of names and values")
     for name in value:
         if name not in known:
-            close = get_close_matches(str(name), list(known), n=1, cutoff=0.5)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(str(name), known)
             raise _invalid(f"{place + ': ' if place else ''}unknown field {str(name)!r}{hint}")
     return value
 

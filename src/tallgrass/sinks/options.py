@@ -6,10 +6,9 @@ that holds it.
 
 import os
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 
-from tallgrass.errors import ConfigError
+from tallgrass.errors import ConfigError, did_you_mean
 
 #: Of a file with a secret; a larger one is something else.
 _SECRET_BYTES_MAX = 65_536
@@ -84,8 +83,7 @@ class Options:
         """Refuse a setting that nobody asked for: it is likely mistyped."""
         for name in self._settings:
             if name not in self._asked:
-                close = get_close_matches(name, self._asked, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
+                hint = did_you_mean(name, self._asked)
                 raise ConfigError(
                     f"unknown setting {name!r}{hint} (known: {', '.join(sorted(self._asked))})"
                 )

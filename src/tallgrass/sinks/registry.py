@@ -5,12 +5,11 @@ half a second.
 """
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from tallgrass.errors import ConfigError, TallgrassError
+from tallgrass.errors import ConfigError, TallgrassError, did_you_mean
 from tallgrass.sinks.protocol import ENTRY_POINTS, Sink, SinkFactory
 from tallgrass.sinks.resources import SinkResources
 
@@ -44,8 +43,7 @@ def open_sink(
         if point.name == kind:
             return _open_installed(point, settings)
     known = kinds()
-    close = get_close_matches(kind, known, n=1, cutoff=0.5)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = did_you_mean(kind, known)
     raise ConfigError(f"there is no kind of target {kind!r}{hint} (known: {', '.join(known)})")
 
 
