@@ -19,6 +19,7 @@ from tests.pipeline.scene import (
     thing,
     things,
 )
+from tests.pipeline.test_failures import reader_of
 from tests.queues.sqs_scene import CHANGE, DELETE, RECEIVE, open_at
 from tests.queues.test_sqs_faults import ANSWERS
 from tests.support.backends import prepare
@@ -117,8 +118,9 @@ def test_a_passing_fault_hides_the_message_for_its_back_off(
     with ministack.stopped_clock():
         pipeline = SqsPipeline(backend, tmp_path, ministack, rules)
         with pipeline.endpoint:
-            pipeline.announce(thing())  # its object is not there
-            batch = pipeline.worker.run_messages()
+            pipeline.feed(thing())
+            failing = reader_of(pipeline, "io_error", 1)
+            batch = pipeline.start(pipeline.lease, reader=failing).run_messages()
             (closed,) = batch.closed.values()
             assert 0 < closed.retry_s <= 500
             assert pipeline.left() == (0, 1, 0)
