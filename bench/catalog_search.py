@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from bench.report import Row, row
-from tallgrass.bootstrap import migrate_database, open_stores
+from tallgrass.bootstrap.stores import migrate_database, open_stores
 from tallgrass.canonical_json import canonical_bytes, sha256_hex
 from tallgrass.clock import format_instant
 from tallgrass.config import load_config

@@ -20,12 +20,12 @@ from bench.floor import (
     as_json,
 )
 from bench.report import Row, row
-from tallgrass.bootstrap import Stores, open_stores
+from tallgrass.bootstrap.stores import Stores, open_stores
 from tallgrass.config import load_config
 from tallgrass.ledger.outcome import Outcome
+from tallgrass.ledger.record_filter import RecordFilter
 from tallgrass.ledger.unit import EventMetadata, IngestUnit, ObjectReference
 from tallgrass.ledger.vocabulary import CheckStatus, ProvenanceStatus, StacStatus, Status
-from tallgrass.storage.ledger_reader import RecordFilter
 from tallgrass.storage.migrations import migrate
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import orjson
 import psycopg
 
 from bench.report import Row, row
-from tallgrass.bootstrap import open_stores
+from tallgrass.bootstrap.stores import open_stores
 from tallgrass.canonical_json import canonical_bytes
 from tallgrass.config import load_config
 from tallgrass.outbox.dispatch_loop import DispatchLoop, DispatchUntil
@@ -35,7 +35,7 @@ from tallgrass.telemetry.recorder import NOBODY
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tallgrass.bootstrap import Stores
+    from tallgrass.bootstrap.stores import Stores
     from tallgrass.outbox.event import OutboxEvent
     from tallgrass.sinks.protocol import Delivery
 

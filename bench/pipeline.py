@@ -23,20 +23,15 @@ from obstore.store import LocalStore
 from bench.catalog_floor import PostgresCatalog, SqliteCatalog
 from bench.pipeline_floor import FloorQueue, PipelineFloor
 from bench.report import Row, row
-from tallgrass.bootstrap import (
-    Stores,
-    Until,
-    ingest,
-    migrate_database,
-    open_queue,
-    open_stores,
-    open_worker,
-)
+from tallgrass.bootstrap.ingesting import ingest
+from tallgrass.bootstrap.queues import open_queue
+from tallgrass.bootstrap.stores import Stores, migrate_database, open_stores
+from tallgrass.bootstrap.workers import open_worker
 from tallgrass.config import Config, load_config
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.garbage import rare_collections
 from tallgrass.governance.switches import SwitchScope
-from tallgrass.ingest_loop import IngestLoop
+from tallgrass.ingest_loop import IngestLoop, Until
 from tallgrass.simulate.feed_messages import CREATED, S3Event, s3_message, sns_envelope
 from tallgrass.simulate.hdf5_writer import hdf5_file
 from tallgrass.telemetry import names

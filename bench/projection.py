@@ -20,8 +20,8 @@ from pypgstac.load import Loader, Methods
 
 from bench.catalog_search import fill_postgres, rows
 from bench.report import Row, row
-from tallgrass.bootstrap import migrate_database, open_stores
 from tallgrass.bootstrap.projecting import open_projector
+from tallgrass.bootstrap.stores import migrate_database, open_stores
 from tallgrass.config import load_config
 from tests.plugins.postgres_server import PostgresServer, new_folder, postgis_binaries
 

@@ -14,15 +14,11 @@ from typing import TYPE_CHECKING
 
 from bench.pipeline import BATCH, BATCHES, Pipeline, message_of
 from bench.report import Row, row
-from tallgrass.bootstrap import (
-    PlanRequest,
-    ReplayRequest,
-    RunOptions,
-    open_catalogue,
-    open_worker,
-    prepare_replay,
-    run_replay,
-)
+from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.planning import PlanRequest
+from tallgrass.bootstrap.replay_preparing import ReplayRequest, prepare_replay
+from tallgrass.bootstrap.replaying import RunOptions, run_replay
+from tallgrass.bootstrap.workers import open_worker
 from tallgrass.evidence.reading import ReadFailure
 from tallgrass.garbage import rare_collections
 from tallgrass.replay.selection import Selection

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.config import Config
 
 from bench.report import Row, row
-from tallgrass.bootstrap import open_queue
+from tallgrass.bootstrap.queues import open_queue
 from tallgrass.config import load_config
 from tests.support.aws import ENVIRONMENT, AwsServer
 

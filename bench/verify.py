@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from bench.pipeline import BATCH, BATCHES, START, Pipeline, message_of
 from bench.report import Row, row
-from tallgrass.bootstrap import VerifyRequest, open_catalogue, open_stores, verify
+from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.stores import open_stores
+from tallgrass.bootstrap.verifying import VerifyRequest, verify
 from tallgrass.garbage import rare_collections
 from tallgrass.replay.selection import Selection, Span
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tallgrass.bootstrap import applied_etags, count_for_proof, stored_items
+from tallgrass.bootstrap.proofs import applied_etags, count_for_proof, stored_items
 from tests.cli.pipeline import make_feed, shares
 
 if TYPE_CHECKING:

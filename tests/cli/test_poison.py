@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.bootstrap import open_queue
+from tallgrass.bootstrap.queues import open_queue
 from tallgrass.config import load_config
 from tallgrass.intake.message import PoisonMessage
 from tests.cli.command import Done, tallgrass

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tallgrass.bootstrap import open_queue
+from tallgrass.bootstrap.queues import open_queue
 from tallgrass.config import load_config
 from tests.cli.command import tallgrass
 from tests.support.aws import ENVIRONMENT

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
-from tallgrass.bootstrap import open_queue
+from tallgrass.bootstrap.queues import open_queue
 from tallgrass.cli.main import run
 from tallgrass.config import load_config
 from tests.cli.command import environment, fill, tallgrass

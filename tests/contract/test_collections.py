@@ -7,7 +7,7 @@ import json
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from tallgrass.bootstrap import record_collections
+from tallgrass.bootstrap.stores import record_collections
 from tallgrass.datasets.catalogue import default_catalogue
 
 if TYPE_CHECKING:

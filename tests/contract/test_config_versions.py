@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tallgrass.bootstrap import config_version, open_catalogue
+from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.governing import config_body, open_configs, record_config
+from tallgrass.bootstrap.stores import config_version
 from tallgrass.canonical_json import canonical_bytes, sha256_hex
 from tests.contract.scene import accepts
 

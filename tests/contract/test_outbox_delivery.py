@@ -29,7 +29,7 @@ from tests.support.events import CREATED_AT, event_id, insert, payload_of, row, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tallgrass.bootstrap import Stores
+    from tallgrass.bootstrap.stores import Stores
     from tests.plugins.postgres import Databases
 
 ONE, TWO = str(uuid.UUID(int=1)), str(uuid.UUID(int=2))

@@ -16,7 +16,7 @@ from tests.contract.scene import Scene, accepts
 from tests.support.backends import Backend
 
 if TYPE_CHECKING:
-    from tallgrass.bootstrap import Stores
+    from tallgrass.bootstrap.stores import Stores
 
 FEED_ID = str(uuid.UUID(int=1))
 BY = {"actor": "ann", "reason": "the dataset is there now"}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tallgrass.errors import InvalidInput, UnknownRecord
+from tallgrass.ledger.record_filter import RecordFilter
 from tallgrass.ledger.vocabulary import Status
-from tallgrass.storage.ledger_reader import RecordFilter
 from tests.contract.scene import STATUSES, Scene
 from tests.support.builders import DATA_START, failure, overwritten, success, unit
 

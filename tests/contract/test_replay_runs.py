@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.bootstrap import RunOptions, open_policies, run_rules
+from tallgrass.bootstrap.datasets import open_policies
+from tallgrass.bootstrap.replaying import RunOptions, run_rules
 from tallgrass.errors import ApprovalInvalid, GuardRefused, Refused, TallgrassError
 from tallgrass.governance.references import ReferenceKind
 from tallgrass.replay.plan import PlanAction

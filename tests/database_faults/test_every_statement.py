@@ -14,7 +14,7 @@ from tests.support.builders import failure, success, units
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tallgrass.bootstrap import Stores
+    from tallgrass.bootstrap.stores import Stores
     from tallgrass.ledger.claim import Claim, WorkerLease
     from tests.support.backends import Backend
 

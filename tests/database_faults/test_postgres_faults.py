@@ -28,7 +28,7 @@ from tests.support.builders import success, units
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tallgrass.bootstrap import Stores
+    from tallgrass.bootstrap.stores import Stores
     from tallgrass.ledger.claim import Claim
 
 COUNT = 20

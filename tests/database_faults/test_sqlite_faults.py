@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.bootstrap import open_stores
+from tallgrass.bootstrap.stores import open_stores
 from tallgrass.clock import system_clock
 from tallgrass.errors import (
     DatabaseFull,

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from tallgrass.bootstrap import export_ledger
+from tallgrass.bootstrap.stores import export_ledger
 from tallgrass.cli.main import cli
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.ledger.rules import LedgerRules

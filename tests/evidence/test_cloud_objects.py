@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from obstore.store import AzureStore, GCSStore
 
-from tallgrass.bootstrap import open_reader
+from tallgrass.bootstrap.workers import open_reader
 from tallgrass.config import load_config
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.datasets.definition import FileFormat

@@ -13,13 +13,10 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from tallgrass.bootstrap import (
-    count_for_proof,
-    migrate_database,
-    open_queue,
-    open_stores,
-    open_worker,
-)
+from tallgrass.bootstrap.proofs import count_for_proof
+from tallgrass.bootstrap.queues import open_queue
+from tallgrass.bootstrap.stores import migrate_database, open_stores
+from tallgrass.bootstrap.workers import open_worker
 from tallgrass.config import load_config
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.simulate.feed import Feed

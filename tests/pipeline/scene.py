@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tallgrass.bootstrap import open_embedded_queue, open_worker
+from tallgrass.bootstrap.queues import open_embedded_queue
+from tallgrass.bootstrap.workers import open_worker
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.ingest_loop import IngestLoop
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tallgrass.bootstrap import Stores
+    from tallgrass.bootstrap.stores import Stores
     from tallgrass.config import Config
     from tallgrass.datasets.catalogue import Catalogue
     from tallgrass.evidence.reading import EvidenceReader

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.storage.ledger_reader import RecordFilter
+from tallgrass.ledger.record_filter import RecordFilter
 from tests.contract.scene import RAW_ERRORS
 from tests.pipeline.scene import Pipeline, assert_effects_follow_the_ledger, message_of, thing
 from tests.pipeline.watched import WatchedDatabase

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tallgrass.bootstrap import open_reader
+from tallgrass.bootstrap.workers import open_reader
 from tallgrass.datasets.catalogue import default_catalogue
 from tests.pipeline.scene import (
     Pipeline,

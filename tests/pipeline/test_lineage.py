@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
-from tallgrass.bootstrap import open_stores
+from tallgrass.bootstrap.stores import open_stores
 from tallgrass.config import load_config
 from tallgrass.errors import TallgrassError
 from tests.pipeline.scene import Pipeline, thing, things

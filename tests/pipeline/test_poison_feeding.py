@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.bootstrap import open_feeder
+from tallgrass.bootstrap.workers import open_feeder
 from tallgrass.datasets.catalogue import Catalogue, default_catalogue
 from tallgrass.errors import DatabaseUnreachable, InvalidInput, QueueUnreachable
 from tallgrass.intake.poison import PoisonState

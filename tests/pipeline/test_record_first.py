@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.bootstrap import open_reader
+from tallgrass.bootstrap.workers import open_reader
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.errors import WorkerFenced
 from tallgrass.operators import stac_register

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.bootstrap import VerifyRequest, open_stores, stored_items, verify
+from tallgrass.bootstrap.proofs import stored_items
+from tallgrass.bootstrap.stores import open_stores
+from tallgrass.bootstrap.verifying import VerifyRequest, verify
 from tallgrass.replay.selection import Selection
 from tests.pipeline.variant import CORPUS
 from tests.support.backends import Backend, prepare

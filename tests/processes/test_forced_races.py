@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from tallgrass.bootstrap import Stores
+    from tallgrass.bootstrap.stores import Stores
     from tallgrass.storage.unit_of_work import Transaction
     from tests.support.backends import Backend
 

@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tallgrass.bootstrap import open_queue
+from tallgrass.bootstrap.queues import open_queue
 from tallgrass.config import load_config
 from tallgrass.queues.embedded import EmbeddedQueue
 from tallgrass.storage.migrations import migrate

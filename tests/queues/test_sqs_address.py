@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tallgrass.bootstrap import open_queue
+from tallgrass.bootstrap.queues import open_queue
 from tallgrass.config import load_config
 from tallgrass.errors import ConfigError
 from tallgrass.queues.sqs_address import read_address

@@ -7,16 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tallgrass.bootstrap import (
-    PlanRequest,
-    ReplayRequest,
-    RunOptions,
-    open_catalogue,
-    open_plan,
-    open_stores,
-    prepare_replay,
-    run_replay,
-)
+from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.planning import PlanRequest, open_plan
+from tallgrass.bootstrap.replay_preparing import ReplayRequest, prepare_replay
+from tallgrass.bootstrap.replaying import RunOptions, run_replay
+from tallgrass.bootstrap.stores import open_stores
 from tallgrass.evidence.reading import ReadFailure
 from tallgrass.governance.approvals import plan_subject
 from tallgrass.governance.switches import SwitchScope
@@ -30,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from tallgrass.bootstrap import Stores
+    from tallgrass.bootstrap.stores import Stores
     from tallgrass.config import Config
     from tallgrass.evidence.reading import Evidence
     from tallgrass.governance.actors import Acting

@@ -9,7 +9,10 @@ import pytest
 import rdflib
 
 import tallgrass
-from tallgrass.bootstrap import RunOptions, open_catalogue, open_plan, preview
+from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.planning import open_plan
+from tallgrass.bootstrap.previewing import preview
+from tallgrass.bootstrap.replaying import RunOptions
 from tallgrass.errors import Refused
 from tallgrass.replay.comparison import (
     CHANGES_MAX,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tallgrass.bootstrap import PlanRequest, open_plan
+from tallgrass.bootstrap.planning import PlanRequest, open_plan
 from tallgrass.clock import parse_instant
 from tallgrass.errors import InvalidInput, UnknownRecord
 from tallgrass.governance.switches import SwitchScope

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.bootstrap import RunOptions
+from tallgrass.bootstrap.replaying import RunOptions
 from tallgrass.replay.run import RunState
 from tests.pipeline.scene import thing, things
 from tests.replay.scene import DOWN, Replays, Unreadable

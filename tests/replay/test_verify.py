@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tallgrass
-from tallgrass.bootstrap import VerifyRequest, open_catalogue, open_stores, verify
+from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.stores import open_stores
+from tallgrass.bootstrap.verifying import VerifyRequest, verify
 from tallgrass.datasets.catalogue import Catalogue, default_catalogue
 from tallgrass.errors import InvalidInput, UnknownRecord
 from tallgrass.evidence.reading import Evidence, ReadFailure

@@ -7,7 +7,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from tallgrass.bootstrap import open_embedded_queue, open_stores, open_worker
+from tallgrass.bootstrap.queues import open_embedded_queue
+from tallgrass.bootstrap.stores import open_stores
+from tallgrass.bootstrap.workers import open_worker
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.errors import TransientError, WorkerFenced
 from tallgrass.evidence.readers import ObjectEvidenceReader
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from random import Random
 
-    from tallgrass.bootstrap import Stores
+    from tallgrass.bootstrap.stores import Stores
     from tallgrass.datasets.definition import FileFormat
     from tallgrass.ledger.claim import WorkerLease
     from tests.simulation.world import World

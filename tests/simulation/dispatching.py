@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from tallgrass.bootstrap import open_stores
+from tallgrass.bootstrap.stores import open_stores
 from tallgrass.errors import TransientError
 from tallgrass.outbox.dispatch_loop import DispatchLoop, DispatchUntil
 from tallgrass.outbox.dispatch_rules import DispatchRules
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from random import Random
 
-    from tallgrass.bootstrap import Stores
+    from tallgrass.bootstrap.stores import Stores
     from tallgrass.outbox.dispatch_loop import Rest
     from tallgrass.outbox.event import OutboxEvent
     from tallgrass.sinks.protocol import Delivery

@@ -8,15 +8,10 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tallgrass.bootstrap import (
-    PlanRequest,
-    ReplayRequest,
-    RunOptions,
-    open_plan,
-    open_stores,
-    prepare_replay,
-    run_replay,
-)
+from tallgrass.bootstrap.planning import PlanRequest, open_plan
+from tallgrass.bootstrap.replay_preparing import ReplayRequest, prepare_replay
+from tallgrass.bootstrap.replaying import RunOptions, run_replay
+from tallgrass.bootstrap.stores import open_stores
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.errors import GuardRefused, Refused, TransientError
 from tallgrass.governance.actors import Actor, Role, make_token
@@ -30,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from random import Random
 
-    from tallgrass.bootstrap import Stores
+    from tallgrass.bootstrap.stores import Stores
     from tallgrass.replay.run import RunReport
     from tests.simulation.world import World
 

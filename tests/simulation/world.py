@@ -10,7 +10,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from tallgrass.bootstrap import migrate_database, open_queue, open_stores
+from tallgrass.bootstrap.queues import open_queue
+from tallgrass.bootstrap.stores import migrate_database, open_stores
 from tallgrass.clock import format_instant
 from tallgrass.config import load_config
 from tallgrass.errors import TransientError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.bootstrap.workers import open_catalogue
+from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.canonical_json import canonical_bytes
 from tallgrass.config import load_config
 from tallgrass.operators.chain import run_chain

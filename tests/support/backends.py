@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from tallgrass.bootstrap import Stores, open_stores
+from tallgrass.bootstrap.stores import Stores, open_stores
 from tallgrass.config import Config, load_config
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.retry import Backoff

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tallgrass.bootstrap import record_collections
+from tallgrass.bootstrap.stores import record_collections
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.operators.effects import Effects, ItemEffect, ProvenanceEffect
 from tallgrass.stac.geometry import NOWHERE

@@ -17,7 +17,7 @@ from tallgrass.replay.selection import Selection
 from tests.contract.scene import run
 
 if TYPE_CHECKING:
-    from tallgrass.bootstrap import Stores
+    from tallgrass.bootstrap.stores import Stores
     from tests.support.backends import Backend
 
 TABLES = {

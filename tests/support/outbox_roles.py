@@ -21,7 +21,7 @@ from tests.support.backends import Backend
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tallgrass.bootstrap import Stores
+    from tallgrass.bootstrap.stores import Stores
     from tallgrass.outbox.event import OutboxEvent
     from tallgrass.sinks.protocol import Delivery, Sink
 

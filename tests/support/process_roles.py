@@ -29,7 +29,7 @@ from tests.support.processes import MEETING_S_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tallgrass.bootstrap import Stores
+    from tallgrass.bootstrap.stores import Stores
     from tallgrass.ledger.claim import Claim, WorkerLease
     from tallgrass.ledger.unit import IngestUnit
     from tallgrass.storage.unit_of_work import Transaction

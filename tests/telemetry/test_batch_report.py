@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.bootstrap import ingest
+from tallgrass.bootstrap.ingesting import ingest
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.error_codes import is_unit_code, registry
 from tallgrass.errors import DatabaseUnreachable

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tallgrass.bootstrap import config_version, open_catalogue, open_policies
+from tallgrass.bootstrap.datasets import open_catalogue, open_policies
+from tallgrass.bootstrap.stores import config_version
 from tallgrass.config import Config, load_config
 from tallgrass.errors import ConfigError
 from tallgrass.governance.policy import GovernanceDefaults, Overwrite, ReplayMode

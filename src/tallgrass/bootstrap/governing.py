@@ -1,7 +1,7 @@
 """What acts under policies: releases from quarantine, and the record of configurations."""
 
+from tallgrass.bootstrap.datasets import open_policies
 from tallgrass.bootstrap.stores import Stores, config_version
-from tallgrass.bootstrap.workers import open_policies
 from tallgrass.canonical_json import canonical_bytes
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue, as_json_value

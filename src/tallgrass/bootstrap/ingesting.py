@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
+from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.governing import record_config
 from tallgrass.bootstrap.queues import open_door, open_held, open_queue
 from tallgrass.bootstrap.stores import (
@@ -15,7 +16,7 @@ from tallgrass.bootstrap.stores import (
     open_stores,
     record_collections,
 )
-from tallgrass.bootstrap.workers import open_catalogue, open_reader, open_worker
+from tallgrass.bootstrap.workers import open_reader, open_worker
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.errors import WorkerFenced

@@ -8,9 +8,9 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from tallgrass.bootstrap.datasets import open_policies
 from tallgrass.bootstrap.sinks import open_target, sink_resources
 from tallgrass.bootstrap.stores import Stores, open_current_stores, open_stores
-from tallgrass.bootstrap.workers import open_policies
 from tallgrass.config import Config
 from tallgrass.errors import ConfigError, did_you_mean
 from tallgrass.governance.policy import Policies

@@ -6,21 +6,19 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import tallgrass
+from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.queues import open_door, open_held
 from tallgrass.bootstrap.stores import Stores, config_version
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
-from tallgrass.datasets.catalogue import Catalogue, default_catalogue
+from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.datasets.definition import Dataset, FileFormat
-from tallgrass.datasets.folder import catalogue_with
-from tallgrass.datasets.governed import governed, policies_of
 from tallgrass.errors import ConfigError
 from tallgrass.evidence.cloud_objects import CloudObjects, standard_s3_credentials
 from tallgrass.evidence.hdf5_children import Hdf5Children
 from tallgrass.evidence.object_store import LocalObjects, OneFile
 from tallgrass.evidence.readers import EventEvidenceReader, ObjectEvidenceReader
 from tallgrass.evidence.reading import EvidenceReader
-from tallgrass.governance.policy import Policies
 from tallgrass.ledger.claim import WorkerLease
 from tallgrass.operators.context import ChainContext
 from tallgrass.poison_feeding import PoisonFeeder, as_a_worker_reads
@@ -34,23 +32,6 @@ from tallgrass.worker import Worker
 _CLOUD_READS_MAX = 32
 #: With the longest read (70 s) on top, still within a message's hidden time of 300 s.
 _CLOUD_BATCH_S_MAX = 120.0
-
-
-def open_catalogue(config: Config) -> Catalogue:
-    """Return the datasets: the shipped ones, with those of the configured folder.
-
-    Each carries the rules of governance that hold: its file's, with the configured policy on top.
-    """
-    folder = config.text("datasets.folder")
-    shipped = catalogue_with(Path(folder)) if folder else default_catalogue()
-    catalogue = governed(shipped, config.policies)
-    policies_of(catalogue, config.policies)
-    return catalogue
-
-
-def open_policies(config: Config, catalogue: Catalogue | None = None) -> Policies:
-    """Return the policies of all datasets, those that only others publish included."""
-    return policies_of(catalogue or open_catalogue(config), config.policies)
 
 
 def open_file_reader(file: Path, dataset: Dataset) -> ObjectEvidenceReader:

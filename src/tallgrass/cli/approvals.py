@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from tallgrass.bootstrap import Stores, open_policies
+from tallgrass.bootstrap.datasets import open_policies
+from tallgrass.bootstrap.stores import Stores
 from tallgrass.cli.identity import proved
 from tallgrass.cli.invocation import PAGE_MAX, Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import plain, print_json

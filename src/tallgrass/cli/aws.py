@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from tallgrass.bootstrap import open_catalogue
+from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.cli.invocation import Invocation, examples, pass_invocation
 from tallgrass.cli.text import json_bytes, print_json, printable
 from tallgrass.datasets.catalogue import Catalogue

@@ -49,7 +49,7 @@ def show(invocation: Invocation, *, as_json: bool) -> None:
 @pass_invocation
 def check(invocation: Invocation, *, as_json: bool) -> None:
     """Check the configuration; what cannot be used is named with its place and a fix."""
-    from tallgrass.bootstrap import open_catalogue  # noqa: PLC0415 - `show` needs none of it
+    from tallgrass.bootstrap.datasets import open_catalogue  # noqa: PLC0415 - `show` needs none of it
     from tallgrass.bootstrap.sinks import check_targets  # noqa: PLC0415
 
     config = invocation.config

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tallgrass.bootstrap import open_catalogue
+from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.cli.dataset_template import dataset_template
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json, printable

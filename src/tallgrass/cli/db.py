@@ -1,11 +1,18 @@
 """``tallgrass db``: prepare and check the database."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import click
 
-from tallgrass.bootstrap import Health, check_database, migrate_database
+from tallgrass.bootstrap.stores import check_database, migrate_database
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json
 from tallgrass.errors import DatabaseUnusable
+
+if TYPE_CHECKING:
+    from tallgrass.bootstrap.views import Health
 
 
 @click.group(name="db", epilog=examples("tallgrass --database sqlite:///tallgrass.db db migrate"))

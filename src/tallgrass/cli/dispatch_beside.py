@@ -2,8 +2,10 @@
 
 import threading
 
-from tallgrass.bootstrap import DispatchResult, DispatchUntil, Until, dispatch
+from tallgrass.bootstrap.outbox import DispatchResult, dispatch
 from tallgrass.config import Config
+from tallgrass.ingest_loop import Until
+from tallgrass.outbox.dispatch_loop import DispatchUntil
 from tallgrass.telemetry.recorder import Recorder
 
 #: What is still to be delivered when the workers have ended.

@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from tallgrass.bootstrap import Stores
+from tallgrass.bootstrap.stores import Stores
 from tallgrass.errors import NotAuthorized
 from tallgrass.governance.actors import UNKNOWN, Acting, Actor, Role, require_role
 

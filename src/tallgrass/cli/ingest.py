@@ -6,7 +6,9 @@ from dataclasses import asdict
 
 import click
 
-from tallgrass.bootstrap import LoopReport, Until, check_queue, ingest, open_current_stores
+from tallgrass.bootstrap.ingesting import ingest
+from tallgrass.bootstrap.queues import check_queue
+from tallgrass.bootstrap.stores import open_current_stores
 from tallgrass.cli.dispatch_beside import DispatchBeside
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.outbox_view import dispatch_document, show_result
@@ -15,6 +17,7 @@ from tallgrass.cli.text import hide_credentials, print_json
 from tallgrass.cli.worker_processes import run_processes
 from tallgrass.clock import system_clock
 from tallgrass.config import Config
+from tallgrass.ingest_loop import LoopReport, Until
 from tallgrass.telemetry.log_recorder import LogRecorder
 
 PROCESSES_MAX = 64

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tallgrass.bootstrap import open_catalogue
+from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.cli.failures import ERROR
 from tallgrass.cli.inspect_key import key
 from tallgrass.cli.inspect_object import object_command

@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 import click
 
-from tallgrass.bootstrap import open_catalogue
+from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.cli.failures import ERROR
 from tallgrass.cli.invocation import Invocation, examples, json_output_option, pass_invocation
 from tallgrass.cli.text import json_bytes, json_line, printable

@@ -8,7 +8,8 @@ from typing import Any
 import click
 import orjson
 
-from tallgrass.bootstrap import open_catalogue, open_file_reader
+from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.workers import open_file_reader
 from tallgrass.cli.failures import ERROR
 from tallgrass.cli.invocation import Invocation, examples, json_output_option, pass_invocation
 from tallgrass.cli.text import print_json, printable

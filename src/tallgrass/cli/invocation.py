@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tallgrass.bootstrap import Stores
+    from tallgrass.bootstrap.stores import Stores
     from tallgrass.config import Config
     from tallgrass.settings import Value
 
@@ -52,7 +52,7 @@ class Invocation:
     @contextmanager
     def stores(self, *, read_only: bool) -> Iterator["Stores"]:
         """Open the configured database, whose schema must be this release's."""
-        from tallgrass.bootstrap import open_current_stores  # noqa: PLC0415 - loads the drivers
+        from tallgrass.bootstrap.stores import open_current_stores  # noqa: PLC0415 - loads the drivers
 
         stores = open_current_stores(self.config, read_only=read_only)
         try:

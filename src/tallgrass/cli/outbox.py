@@ -5,11 +5,7 @@ from collections.abc import Sequence
 
 import click
 
-from tallgrass.bootstrap import (
-    DispatchUntil,
-    chosen_targets,
-    dispatch,
-)
+from tallgrass.bootstrap.outbox import chosen_targets, dispatch
 from tallgrass.cli.identity import acting, actor_option, require_somebody
 from tallgrass.cli.invocation import (
     PAGE_MAX,
@@ -36,6 +32,7 @@ from tallgrass.clock import system_clock
 from tallgrass.error_codes import nearest, registry
 from tallgrass.errors import InvalidInput, Refused, UnknownRecord
 from tallgrass.outbox.deliveries import DeliveryFilter, Requeued
+from tallgrass.outbox.dispatch_loop import DispatchUntil
 from tallgrass.outbox.dispatch_rules import DeliveryState
 from tallgrass.telemetry.log_recorder import LogRecorder
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 
-from tallgrass.bootstrap import DispatchResult
+from tallgrass.bootstrap.outbox import DispatchResult
 from tallgrass.cli.text import plain, printable
 from tallgrass.outbox.deliveries import Requeued, StoredDelivery, TargetCounts, WholeDelivery
 

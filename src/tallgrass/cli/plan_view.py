@@ -9,7 +9,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
-from tallgrass.bootstrap import Plan, Preview
+from tallgrass.bootstrap.planning import Plan
+from tallgrass.bootstrap.previewing import Preview
 from tallgrass.cli.text import json_bytes, printable
 from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.replay.plan import Candidate, PlanAction, PlannedAction, findings_document

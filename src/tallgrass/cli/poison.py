@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 import click
 
-from tallgrass.bootstrap import Stores, open_feeder, open_queue
+from tallgrass.bootstrap.queues import open_queue
+from tallgrass.bootstrap.stores import Stores
+from tallgrass.bootstrap.workers import open_feeder
 from tallgrass.cli.identity import acting, actor_option, require_somebody
 from tallgrass.cli.invocation import (
     NUMBER_MAX,

@@ -1,10 +1,11 @@
 """``tallgrass quarantine``: units that are held for a person, and the approved way out."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import click
 
-from tallgrass.bootstrap import HistoryEvent, RecordFilter, Stores
 from tallgrass.bootstrap.governing import Released, open_releases
 from tallgrass.cli.identity import proved
 from tallgrass.cli.invocation import PAGE_MAX, Invocation, examples, output_option, pass_invocation
@@ -12,8 +13,15 @@ from tallgrass.cli.text import print_json
 from tallgrass.error_codes import is_unit_code, lookup, nearest
 from tallgrass.errors import GuardRefused, InvalidInput
 from tallgrass.governance.gate import Rule
-from tallgrass.ledger.record import WalRecord
+from tallgrass.ledger.record_filter import RecordFilter
 from tallgrass.ledger.vocabulary import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tallgrass.bootstrap.stores import Stores
+    from tallgrass.bootstrap.views import HistoryEvent
+    from tallgrass.ledger.record import WalRecord
 
 
 @click.group(

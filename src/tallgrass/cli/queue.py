@@ -4,7 +4,7 @@ from datetime import datetime
 
 import click
 
-from tallgrass.bootstrap import read_queue_status
+from tallgrass.bootstrap.queues import read_queue_status
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import hide_credentials, print_json
 from tallgrass.clock import system_clock

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import click
 
-from tallgrass.bootstrap import Plan, PlanRequest, Stores, open_catalogue, open_plan, preview
+from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.planning import Plan, PlanRequest, open_plan
+from tallgrass.bootstrap.previewing import preview
+from tallgrass.bootstrap.stores import Stores
 from tallgrass.cli.invocation import Invocation, examples, output_option
 from tallgrass.cli.plan_view import show_plan, show_preview
 from tallgrass.cli.replay_options import Selected, require_conditions, selection_options

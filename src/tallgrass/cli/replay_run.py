@@ -10,16 +10,11 @@ from typing import Any, TypeVar
 
 import click
 
-from tallgrass.bootstrap import (
-    PlanRequest,
-    Prepared,
-    ReplayRequest,
-    RunOptions,
-    open_catalogue,
-    open_current_stores,
-    prepare_replay,
-    run_replay,
-)
+from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.planning import PlanRequest
+from tallgrass.bootstrap.replay_preparing import Prepared, ReplayRequest, prepare_replay
+from tallgrass.bootstrap.replaying import RunOptions, run_replay
+from tallgrass.bootstrap.stores import open_current_stores
 from tallgrass.cli.identity import acting
 from tallgrass.cli.invocation import Invocation
 from tallgrass.cli.stopping import told_to_stop

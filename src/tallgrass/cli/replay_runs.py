@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tallgrass.bootstrap import Stores
+from tallgrass.bootstrap.stores import Stores
 from tallgrass.cli.invocation import (
     PAGE_MAX,
     Invocation,

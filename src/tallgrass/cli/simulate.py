@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tallgrass.bootstrap import open_queue
+from tallgrass.bootstrap.queues import open_queue
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import json_bytes, print_json
 from tallgrass.cli.whole_files import appearing_whole

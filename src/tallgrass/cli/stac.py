@@ -35,8 +35,8 @@ def refresh(invocation: Invocation, *, as_json: bool) -> None:
 
     Run it now and then: collections do not change while items come in.
     """
-    from tallgrass.bootstrap import open_catalogue  # noqa: PLC0415 - loads the drivers
     from tallgrass.bootstrap.catalog import refresh_collections  # noqa: PLC0415
+    from tallgrass.bootstrap.datasets import open_catalogue  # noqa: PLC0415 - loads the drivers
 
     catalogue = open_catalogue(invocation.config)
     with invocation.stores(read_only=False) as stores:

@@ -8,7 +8,7 @@ from tallgrass.errors import InvalidInput
 from tallgrass.stac.search import ItemSearch
 
 if TYPE_CHECKING:
-    from tallgrass.bootstrap import CatalogView
+    from tallgrass.bootstrap.views import CatalogView
     from tallgrass.datasets.catalogue import Catalogue
 
 

@@ -12,7 +12,7 @@ import click
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 
 if TYPE_CHECKING:
-    from tallgrass.bootstrap import CatalogView
+    from tallgrass.bootstrap.views import CatalogView
     from tallgrass.stac.search import ItemSearch
 
 STDIO = "-"
@@ -94,7 +94,7 @@ def export(  # noqa: PLR0913 - one parameter an option
         replace=replace,
         search=_search(collections, bbox, times),
     )
-    from tallgrass.bootstrap import open_catalogue  # noqa: PLC0415 - help is quick
+    from tallgrass.bootstrap.datasets import open_catalogue  # noqa: PLC0415 - help is quick
     from tallgrass.cli.stac_collections import require_collections  # noqa: PLC0415
 
     with invocation.stores(read_only=True) as stores, stores.catalog.view() as view:
@@ -162,8 +162,8 @@ def _write(
 def _write_static(
     invocation: Invocation, view: "CatalogView", wanted: _Wanted, advance: _Advance
 ) -> _Written:
-    from tallgrass.bootstrap import open_catalogue  # noqa: PLC0415
     from tallgrass.bootstrap.catalog import dataset_folders  # noqa: PLC0415
+    from tallgrass.bootstrap.datasets import open_catalogue  # noqa: PLC0415
     from tallgrass.cli.whole_files import appearing_folder  # noqa: PLC0415
     from tallgrass.stac.export import is_export, write_static  # noqa: PLC0415
 

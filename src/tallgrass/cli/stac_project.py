@@ -13,8 +13,8 @@ from tallgrass.cli.invocation import Invocation, examples, output_option, pass_i
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from tallgrass.bootstrap import Stores
     from tallgrass.bootstrap.projecting import ProjectionReport, Projector
+    from tallgrass.bootstrap.stores import Stores
     from tallgrass.errors import TransientError
 
 BATCH = 5000

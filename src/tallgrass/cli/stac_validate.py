@@ -121,7 +121,7 @@ def _judge_catalog(
 ) -> None:
     import orjson  # noqa: PLC0415
 
-    from tallgrass.bootstrap import open_catalogue  # noqa: PLC0415
+    from tallgrass.bootstrap.datasets import open_catalogue  # noqa: PLC0415
     from tallgrass.cli.stac_collections import require_collections  # noqa: PLC0415
     from tallgrass.cli.tables import progress  # noqa: PLC0415
     from tallgrass.stac.search import ItemSearch  # noqa: PLC0415

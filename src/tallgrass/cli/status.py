@@ -1,19 +1,26 @@
 """``tallgrass status``: the whole pipeline on one page, by reading only."""
 
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
-from tallgrass.bootstrap import LedgerStats, ProjectionLag, read_queue_status
+from tallgrass.bootstrap.queues import read_queue_status
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json
 from tallgrass.clock import Clock, system_clock
 from tallgrass.governance.switches import KillSwitch, SwitchedOff, SwitchScope
 from tallgrass.intake.poison import PoisonState
 from tallgrass.ledger.vocabulary import Status
-from tallgrass.outbox.deliveries import TargetCounts
-from tallgrass.queues.protocol import QueueStatus
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from tallgrass.bootstrap.views import LedgerStats, ProjectionLag
+    from tallgrass.outbox.deliveries import TargetCounts
+    from tallgrass.queues.protocol import QueueStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

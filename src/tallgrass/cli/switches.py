@@ -2,7 +2,8 @@
 
 import click
 
-from tallgrass.bootstrap import Stores, open_catalogue
+from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.stores import Stores
 from tallgrass.cli.identity import acting, actor_option
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json

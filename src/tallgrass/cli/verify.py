@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tallgrass.bootstrap import VerifyRequest, verify
+from tallgrass.bootstrap.verifying import VerifyRequest, verify
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.replay_options import Selected, unit_options
 from tallgrass.cli.text import print_json

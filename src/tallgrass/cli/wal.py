@@ -1,20 +1,27 @@
 """``tallgrass wal``: look at the ledger, and move it. Reading needs only rights to read."""
 
+from __future__ import annotations
+
 import re
-from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
-from tallgrass.bootstrap import LedgerStats, RecordFilter
 from tallgrass.cli import wal_exchange
 from tallgrass.cli.invocation import PAGE_MAX, Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json
 from tallgrass.cli.times import time_or_date
 from tallgrass.error_codes import is_unit_code, nearest
 from tallgrass.errors import InvalidInput
-from tallgrass.ledger.record import WalAttempt, WalRecord
+from tallgrass.ledger.record_filter import RecordFilter
 from tallgrass.ledger.vocabulary import Status, word
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tallgrass.bootstrap.views import LedgerStats
+    from tallgrass.ledger.record import WalAttempt, WalRecord
 
 _CURSOR = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import click
 
-from tallgrass.bootstrap import Stores, export_ledger, import_ledger
+from tallgrass.bootstrap.stores import Stores, export_ledger, import_ledger
 from tallgrass.cli.identity import acting, actor_option, require_somebody
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import json_bytes, print_json

@@ -1,10 +1,11 @@
 """How records, attempts and histories look to people."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tallgrass.bootstrap import Annotation, HistoryEvent, LedgerStats
 from tallgrass.cli.tables import (
     STATUS_STYLES,
     Cell,
@@ -16,8 +17,13 @@ from tallgrass.cli.tables import (
     status,
 )
 from tallgrass.clock import format_instant
-from tallgrass.ledger.record import WalAttempt, WalRecord
 from tallgrass.ledger.vocabulary import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tallgrass.bootstrap.views import Annotation, HistoryEvent, LedgerStats
+    from tallgrass.ledger.record import WalAttempt, WalRecord
 
 
 def show_page(records: Sequence[WalRecord], next_cursor: str | None) -> None:

@@ -15,10 +15,11 @@ from dataclasses import dataclass, fields
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from tallgrass.bootstrap import LoopReport, Until, ingest
+from tallgrass.bootstrap.ingesting import ingest
 from tallgrass.clock import system_clock
 from tallgrass.config import Config
 from tallgrass.errors import PermanentError, TallgrassError
+from tallgrass.ingest_loop import LoopReport, Until
 from tallgrass.retry import Backoff
 from tallgrass.telemetry import names
 from tallgrass.telemetry.log_recorder import LogRecorder

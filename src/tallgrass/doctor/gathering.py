@@ -1,21 +1,17 @@
 """Gathers the facts: everything here only reads, and each failure becomes a fact of its own."""
 
+from __future__ import annotations
+
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tallgrass.bootstrap import (
-    Health,
-    ProjectionLag,
-    check_database,
-    open_catalogue,
-    open_current_stores,
-    read_queue_status,
-)
-from tallgrass.clock import Clock
-from tallgrass.config import Config
+from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.queues import read_queue_status
+from tallgrass.bootstrap.stores import check_database, open_current_stores
 from tallgrass.doctor.finding import (
     DatabaseFacts,
     EmbeddedQueue,
@@ -27,7 +23,12 @@ from tallgrass.doctor.finding import (
 )
 from tallgrass.errors import TallgrassError
 from tallgrass.intake.poison import PoisonState
-from tallgrass.queues.queue_facts import SqsFacts
+
+if TYPE_CHECKING:
+    from tallgrass.bootstrap.views import Health, ProjectionLag
+    from tallgrass.clock import Clock
+    from tallgrass.config import Config
+    from tallgrass.queues.queue_facts import SqsFacts
 
 _PACKAGES = ("boto3", "cryptography", "psycopg")
 _SQLITE = "sqlite:///"

@@ -5,38 +5,39 @@ a clock follows the feed and jumps over every wait, so that a retry in ten minut
 Chance is seeded: one seed, one story.
 """
 
+from __future__ import annotations
+
 import hashlib
 import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
-from tallgrass.bootstrap import (
-    LedgerStats,
-    count_for_proof,
-    migrate_database,
-    open_queue,
-    open_stores,
-    open_worker,
-    record_collections,
-    stored_items,
-)
-from tallgrass.config import Config
+from tallgrass.bootstrap.proofs import count_for_proof, stored_items
+from tallgrass.bootstrap.queues import open_queue
+from tallgrass.bootstrap.stores import migrate_database, open_stores, record_collections
+from tallgrass.bootstrap.workers import open_worker
 from tallgrass.datasets.catalogue import default_catalogue
-from tallgrass.governance.audit import Anchor
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.ingest_loop import IngestLoop, Until
-from tallgrass.ledger.claim import WorkerLease
-from tallgrass.queues.protocol import QueueStatus
 from tallgrass.simulate.demo_folder import OBJECTS_NAME, written_config
 from tallgrass.simulate.feed import Feed, FeedManifest, FeedMessage, FeedObject
 from tallgrass.simulate.feed_plan import FEED_START
 from tallgrass.simulate.pipeline_proof import Findings, Proof, prove
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import NoopRecorder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tallgrass.bootstrap.views import LedgerStats
+    from tallgrass.config import Config
+    from tallgrass.governance.audit import Anchor
+    from tallgrass.ledger.claim import WorkerLease
+    from tallgrass.queues.protocol import QueueStatus
 
 RUN = "demo"
 OPERATOR = "demo-operator"

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from tallgrass.bootstrap import Counts, Stores, applied_etags, count_for_proof
+from tallgrass.bootstrap.proofs import Counts, applied_etags, count_for_proof
+from tallgrass.bootstrap.stores import Stores
 from tallgrass.simulate.feed import FeedManifest, FeedUnit
 from tallgrass.simulate.feed_plan import Fate
 

@@ -9,25 +9,13 @@ from itertools import islice
 from tallgrass.errors import InvalidInput, UnknownRecord
 from tallgrass.ledger.identity import first_wal_id_of
 from tallgrass.ledger.record import WalAttempt, WalRecord
+from tallgrass.ledger.record_filter import RecordFilter
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.storage.rows import attempt_from, instant, instant_or_none, issues_from, record_from
 from tallgrass.storage.unit_of_work import Database, Row, Transaction
 
 _FIRST_ID = "00000000-0000-0000-0000-000000000000"
 _LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordFilter:
-    """Which records to list; all conditions hold together. Times are data times, half open."""
-
-    datasets: Sequence[str] = ()
-    statuses: Sequence[Status] = ()
-    since: datetime | None = None
-    until: datetime | None = None
-    error_code: str | None = None
-    #: Only succeeded units whose item is behind.
-    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
