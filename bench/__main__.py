@@ -1,9 +1,13 @@
-"""`make bench`: run all benchmarks on a private PostgreSQL and SQLite files, write the report."""
+"""`make bench`: run the benchmarks on a private PostgreSQL and SQLite files, write the report."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -27,10 +31,63 @@ from bench import (
 )
 from tests.plugins.postgres_server import PostgresServer, new_folder
 
+NewPostgres = Callable[[], str]
+Part = Callable[[Path, NewPostgres, bool], list[report.Row]]
 
-def main() -> int:
+PARTS: dict[str, Part] = {
+    "intake": lambda _folder, _postgres, quick: intake.benchmarks(quick=quick),
+    "evidence": lambda folder, _postgres, quick: evidence.benchmarks(folder, quick=quick),
+    "pipeline": lambda folder, postgres, quick: pipeline.benchmarks(folder, postgres, quick=quick),
+    "verify": lambda folder, postgres, quick: verify.benchmarks(folder, postgres, quick=quick),
+    "ledger": lambda folder, postgres, quick: ledger.benchmarks(folder, postgres, quick=quick),
+    "outbox": lambda _folder, postgres, quick: outbox.benchmarks(postgres, quick=quick),
+    "sqs": lambda _folder, _postgres, quick: sqs.benchmarks(quick=quick),
+    "items": lambda _folder, _postgres, _quick: items.benchmarks(),
+    "validation": lambda _folder, _postgres, _quick: validation.benchmarks(),
+    "projection": lambda _folder, _postgres, quick: projection.benchmarks(quick=quick),
+    "replay": lambda folder, postgres, quick: replay.benchmarks(folder, postgres, quick=quick),
+    "plan": lambda folder, postgres, quick: replay_plan.benchmarks(folder, postgres, quick=quick),
+    "search": lambda folder, postgres, quick: catalog_search.benchmarks(
+        folder, postgres, quick=quick
+    ),
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
     """Return 0 if every target is met."""
-    quick = "--quick" in sys.argv[1:]
+    asked = _asked(arguments)
+    rows: list[report.Row] = []
+    with _private_postgres() as new_postgres:
+        for name in asked.parts or PARTS:
+            began = time.monotonic()
+            with tempfile.TemporaryDirectory(prefix=f"tallgrass-bench-{name}-") as folder:
+                measured = PARTS[name](Path(folder), new_postgres, asked.quick)
+            print(f"\n{name} ({time.monotonic() - began:.0f} s)")
+            report.show(measured)
+            rows += measured
+    if not asked.parts and not asked.quick:
+        report.write(rows)
+    missed = [row for row in rows if not row.met]
+    print(f"\n{len(rows)} figures, {len(missed)} beyond their target.")
+    return 1 if missed else 0
+
+
+def _asked(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measure speed as ratios to a bare loop, in one run on a quiet machine.",
+        epilog="Example: python -m bench outbox ledger",
+    )
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all if none is named")
+    parser.add_argument("--quick", action="store_true", help="small counts, to see that all runs")
+    asked = parser.parse_args(arguments)
+    if unknown := [name for name in asked.parts if name not in PARTS]:
+        parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(PARTS)}")
+    return asked
+
+
+@contextmanager
+def _private_postgres() -> Iterator[NewPostgres]:
     server = PostgresServer(new_folder("tallgrass-bench-"))
     server.start()
     names = iter(range(1000))
@@ -42,24 +99,9 @@ def main() -> int:
         return urlunsplit(urlsplit(server.url)._replace(path=f"/{name}"))
 
     try:
-        with tempfile.TemporaryDirectory(prefix="tallgrass-bench-") as folder:
-            rows = intake.benchmarks(quick=quick)
-            rows += evidence.benchmarks(Path(folder) / "evidence", quick=quick)
-            rows += pipeline.benchmarks(Path(folder), new_postgres, quick=quick)
-            rows += verify.benchmarks(Path(folder), new_postgres, quick=quick)
-            rows += ledger.benchmarks(Path(folder), new_postgres, quick=quick)
-            rows += outbox.benchmarks(new_postgres, quick=quick)
-            rows += sqs.benchmarks(quick=quick)
-            rows += items.benchmarks()
-            rows += validation.benchmarks()
-            rows += projection.benchmarks(quick=quick)
-            rows += replay.benchmarks(Path(folder), new_postgres, quick=quick)
-            rows += replay_plan.benchmarks(Path(folder), new_postgres, quick=quick)
-            rows += catalog_search.benchmarks(Path(folder), new_postgres, quick=quick)
+        yield new_postgres
     finally:
         server.remove()
-    report.write(rows)
-    return 0 if all(item.met for item in rows) else 1
 
 
 if __name__ == "__main__":

@@ -43,15 +43,20 @@ def row(
     )
 
 
-def write(rows: list[Row]) -> None:
-    """Write the report and print it as a table."""
-    PATH.write_text(json.dumps([asdict(item) for item in rows], indent=2) + "\n", encoding="utf-8")
+def show(rows: list[Row]) -> None:
+    """Print rows as a table."""
     width = max(len(item.name) for item in rows)
-    print(f"\n{'':{width}}  {'ratio':>8}  {'spread':>7}  {'target':>8}")
+    print(f"{'':{width}}  {'ratio':>8}  {'spread':>7}  {'target':>8}")
     for item in rows:
         verdict = "" if item.target is None else ("  met" if item.met else "  NOT MET")
         print(
             f"{item.name:{width}}  {item.ratio:8.3f}  {item.spread:7.3f}  "
-            f"{item.target or '–':>8}{verdict}"
+            f"{item.target or '–':>8}{verdict}",
+            flush=True,
         )
+
+
+def write(rows: list[Row]) -> None:
+    """Write the report."""
+    PATH.write_text(json.dumps([asdict(item) for item in rows], indent=2) + "\n", encoding="utf-8")
     print(f"\nWritten to {PATH.parent.name}/{PATH.name}.")

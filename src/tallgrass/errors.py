@@ -9,6 +9,7 @@
     │   ├── CommitUnknown           the connection broke during COMMIT
     │   ├── CertificateUnreachable  the certificate of a signature cannot be had now
     │   ├── ObjectsUnreachable      no object can be read now
+    │   ├── ListingBroken           a bucket's listing broke off, again and again
     │   └── QueueUnavailable        the queue cannot be used now
     │       ├── QueueUnreachable    no answer, or a server that fails
     │       ├── QueueThrottled      too many requests for now
@@ -23,6 +24,7 @@
         ├── DatabaseUnusable        wrong place, wrong rights, wrong schema
         ├── DataRefused             the database refused a row
         ├── QueueRefused            the queue calls a request wrong
+        ├── ListingRefused          a bucket that cannot be listed as it is asked for
         └── Refused                 a guard said no
             ├── IllegalTransition   not one of the seven edges
             ├── VersionConflict     the record moved meanwhile
@@ -108,6 +110,13 @@ class ObjectsUnreachable(TransientError):
     """Nothing of a whole batch could be read: the objects' store does not answer."""
 
     default_code = "objects_unreachable"
+    exit_code = 4
+
+
+class ListingBroken(TransientError):
+    """A bucket's listing broke off and could not be taken up again; what came before stands."""
+
+    default_code = "listing_broken"
     exit_code = 4
 
 
@@ -197,6 +206,13 @@ class QueueRefused(PermanentError):
     """The queue's service calls a request wrong: its answer says why."""
 
     default_code = "queue_refused"
+
+
+class ListingRefused(PermanentError):
+    """A bucket is not there, not to be listed, or elsewhere; its code says which."""
+
+    default_code = "listing_refused"
+    exit_code = 4
 
 
 class Refused(PermanentError):

@@ -319,7 +319,7 @@ def test_an_object_really_overwritten_between_head_and_tail(
     """The emulator of S3 refuses the second request too."""
     uri = put("key", CONTENT)
     objects = s3(ministack)
-    store = objects._store(*uri.removesuffix("/key").split("://"))
+    store = objects.store(*uri.removesuffix("/key").split("://"))
 
     class Overwriting:
         def get(self, key: str, options: dict[str, Any]) -> Any:
@@ -615,7 +615,7 @@ def test_a_bucket_is_opened_once() -> None:
 
     def ask() -> None:
         gate.wait(30)
-        found.append(objects._store("s3", "bucket"))
+        found.append(objects.store("s3", "bucket"))
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for each in threads:
@@ -624,7 +624,7 @@ def test_a_bucket_is_opened_once() -> None:
         each.join()
     assert len(found) == 8
     assert len({id(each) for each in found}) == 1
-    assert objects._store("gs", "bucket") is not found[0]
+    assert objects.store("gs", "bucket") is not found[0]
 
 
 def test_by_default_a_read_ends_within_a_messages_hidden_time() -> None:

@@ -56,7 +56,7 @@ def open_reader(config: Config, catalogue: Catalogue) -> EvidenceReader:
 
     if url == "cloud":
         return ObjectEvidenceReader(
-            _open_clouds(config),
+            open_clouds(config),
             format_of,
             threads=_CLOUD_READS_MAX,
             deadline_s=_CLOUD_BATCH_S_MAX,
@@ -73,7 +73,8 @@ def _open_attributes() -> Hdf5Children | None:
     return None if find_spec("h5py") is None else Hdf5Children()
 
 
-def _open_clouds(config: Config) -> CloudObjects:
+def open_clouds(config: Config) -> CloudObjects:
+    """Return the objects of the clouds, with the configured address and rights."""
     signed = config.flag("objects.signed")
     return CloudObjects(
         endpoint_url=config.text("objects.endpoint_url"),

@@ -91,11 +91,12 @@ class CloudObjects:
         if any(part in {"", ".", ".."} for part in key.split("/")):
             return _missing(f"{object_uri} cannot be asked for: a part of its key is empty or dots")
         try:
-            return _read(self._store(match[1], match[2]), key, object_uri, tail_bytes)
+            return _read(self.store(match[1], match[2]), key, object_uri, tail_bytes)
         except (OSError, ValueError, BaseError) as exc:
             return _failure(exc, object_uri)
 
-    def _store(self, scheme: str, bucket: str) -> Store:
+    def store(self, scheme: str, bucket: str) -> Store:
+        """Return the client of a bucket; all callers share it."""
         with self._lock:
             store = self._stores.get((scheme, bucket))
             if store is None:
@@ -175,7 +176,7 @@ def _read(store: Store, key: str, object_uri: str, tail_bytes: int) -> ObjectByt
     try:
         first = store.get(key, options={"range": (0, FIRST_BYTES)})
     except BaseError as exc:
-        if _status(exc) != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+        if status_of(exc) != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             raise
         return _read_empty(store, key, object_uri)
     size, etag = first.meta["size"], first.meta["e_tag"]
@@ -237,7 +238,16 @@ def _changed(object_uri: str) -> ReadFailure:
     return ReadFailure(code="io_error", message=f"{object_uri} changed while it was read")
 
 
-def _status(exc: Exception) -> int:
+def is_passing(exc: Exception) -> bool:
+    """Tell whether the same request may be answered later: no answer, or a failing server."""
+    status = status_of(exc)
+    if status == 0:
+        return _NETWORK in str(exc)
+    return status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _LATER
+
+
+def status_of(exc: Exception) -> int:
+    """Return the status of an answer that obstore took for an error; 0 where there was none."""
     match = _STATUS.search(str(exc))
     return int(match[1]) if match else 0
 
@@ -251,12 +261,10 @@ def _failure(exc: Exception, object_uri: str) -> ReadFailure:
         return ReadFailure(code="access_denied", message=f"{object_uri} may not be read")
     if isinstance(exc, PreconditionError):
         return _changed(object_uri)
-    status = _status(exc)
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _LATER:
-        text = f"{object_uri} could not be read: the store answers with {status}"
-        return ReadFailure(code="transient_network_error", message=text)
-    if status == 0 and _NETWORK in str(exc):
-        text = f"{object_uri} could not be read: the store does not answer"
+    status = status_of(exc)
+    if is_passing(exc):
+        reason = f"answers with {status}" if status else "does not answer"
+        text = f"{object_uri} could not be read: the store {reason}"
         return ReadFailure(code="transient_network_error", message=text)
     reason = f"the store answers with {status}" if status else _first_line(exc)
     return ReadFailure(code="io_error", message=f"{object_uri} could not be read: {reason}")

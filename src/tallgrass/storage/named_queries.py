@@ -3,6 +3,7 @@
 A block begins with ``-- name: verb_rows(once, per, batch; of, each, row)``: parameters before the
 semicolon are given once, those after it for every row of a `write`. In SQL both are ``:parameter``
 on SQLite; PostgreSQL gets all rows of a batch as one JSON parameter, the table ``each_row``.
+What several blocks of a file say is written once, as ``-- part: name``, and stands as ``{name}``.
 The two databases declare the same names with the same parameters; ``lock_…`` is PostgreSQL's alone.
 """
 
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-_HEADER = re.compile(r"^-- name: (\w+)\(([^;)]*)(?:;([^)]*))?\)$", re.MULTILINE)
+_HEADER = re.compile(r"^-- (?:part: (\w+)|name: (\w+)\(([^;)]*)(?:;([^)]*))?\))$", re.MULTILINE)
+_PART = re.compile(r"\{(\w+)\}")
 #: Types of row parameters on PostgreSQL that are not text.
 _COLUMN_TYPES = {
     "integer": "version attempt_no budget_from claimed_version closed_version applied_attempt "
@@ -57,12 +59,18 @@ def parse(text: str, dialect: str) -> list[Query]:
     """Cut a file into its named statements and translate their parameters."""
     headers = list(_HEADER.finditer(text))
     ends = [header.start() for header in headers[1:]] + [len(text)]
+    translate = _numbered if dialect == "sqlite" else _pyformat
+    parts: dict[str, str] = {}
     queries = []
     for header, end in zip(headers, ends, strict=True):
-        once, each = (_names(part) for part in header.group(2, 3))
+        part, name, *parameters = header.groups()
         body = re.sub(r"^\s*--.*\n", "", text[header.end() : end], flags=re.MULTILINE).strip()
-        translate = _numbered if dialect == "sqlite" else _pyformat
-        queries.append(Query(header[1], translate(body, once, each), once, each))
+        body = _PART.sub(lambda match: parts[match[1]], body)
+        if part is not None:
+            parts[part] = body
+            continue
+        once, each = (_names(given) for given in parameters)
+        queries.append(Query(name, translate(body, once, each), once, each))
     return queries
 
 

@@ -2,6 +2,22 @@
 -- A box that crosses the antimeridian has its west east of its east. Where the place looked for crosses
 -- it, the second pair of longitudes says so; else no box meets them.
 
+-- part: overlaps
+-- Whether the item `x` and what is looked for have an instant and a place in common.
+x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
+  AND CASE WHEN x.west <= x.east
+    THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
+    ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+
+-- part: items_of_stretches
+SELECT s.collection_id, i.item_id, i.datetime_at
+FROM json_to_recordset(:rows::json) AS s (collection_id text, reach text, low timestamptz, high timestamptz,
+  tie_at timestamptz, tie_id text)
+CROSS JOIN LATERAL (
+  SELECT x.item_id, x.datetime_at FROM stac_items AS x
+  WHERE x.collection_id = s.collection_id AND x.reach = s.reach
+    AND x.datetime_at >= s.low AND x.datetime_at <= s.high
+
 -- name: item_collections()
 -- The collections that have items: one index probe each.
 WITH RECURSIVE found (collection_id) AS (
@@ -12,63 +28,27 @@ WITH RECURSIVE found (collection_id) AS (
 SELECT collection_id FROM found WHERE collection_id IS NOT NULL;
 
 -- name: search_newest_ids_down(rows, since, until, west, south, east, north, west2, east2, size)
-SELECT s.collection_id, i.item_id, i.datetime_at
-FROM json_to_recordset(:rows::json) AS s (collection_id text, reach text, low timestamptz, high timestamptz,
-  tie_at timestamptz, tie_id text)
-CROSS JOIN LATERAL (
-  SELECT x.item_id, x.datetime_at FROM stac_items AS x
-  WHERE x.collection_id = s.collection_id AND x.reach = s.reach
-    AND x.datetime_at >= s.low AND x.datetime_at <= s.high
+{items_of_stretches}
     AND (s.tie_at IS NULL OR x.datetime_at <> s.tie_at OR x.item_id < s.tie_id)
-    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
-    AND CASE WHEN x.west <= x.east
-      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
-      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+    AND {overlaps}
   ORDER BY x.datetime_at DESC, x.item_id DESC LIMIT :size) AS i;
 
 -- name: search_newest_ids_up(rows, since, until, west, south, east, north, west2, east2, size)
-SELECT s.collection_id, i.item_id, i.datetime_at
-FROM json_to_recordset(:rows::json) AS s (collection_id text, reach text, low timestamptz, high timestamptz,
-  tie_at timestamptz, tie_id text)
-CROSS JOIN LATERAL (
-  SELECT x.item_id, x.datetime_at FROM stac_items AS x
-  WHERE x.collection_id = s.collection_id AND x.reach = s.reach
-    AND x.datetime_at >= s.low AND x.datetime_at <= s.high
+{items_of_stretches}
     AND (s.tie_at IS NULL OR x.datetime_at <> s.tie_at OR x.item_id > s.tie_id)
-    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
-    AND CASE WHEN x.west <= x.east
-      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
-      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+    AND {overlaps}
   ORDER BY x.datetime_at DESC, x.item_id LIMIT :size) AS i;
 
 -- name: search_oldest_ids_up(rows, since, until, west, south, east, north, west2, east2, size)
-SELECT s.collection_id, i.item_id, i.datetime_at
-FROM json_to_recordset(:rows::json) AS s (collection_id text, reach text, low timestamptz, high timestamptz,
-  tie_at timestamptz, tie_id text)
-CROSS JOIN LATERAL (
-  SELECT x.item_id, x.datetime_at FROM stac_items AS x
-  WHERE x.collection_id = s.collection_id AND x.reach = s.reach
-    AND x.datetime_at >= s.low AND x.datetime_at <= s.high
+{items_of_stretches}
     AND (s.tie_at IS NULL OR x.datetime_at <> s.tie_at OR x.item_id > s.tie_id)
-    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
-    AND CASE WHEN x.west <= x.east
-      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
-      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+    AND {overlaps}
   ORDER BY x.datetime_at, x.item_id LIMIT :size) AS i;
 
 -- name: search_oldest_ids_down(rows, since, until, west, south, east, north, west2, east2, size)
-SELECT s.collection_id, i.item_id, i.datetime_at
-FROM json_to_recordset(:rows::json) AS s (collection_id text, reach text, low timestamptz, high timestamptz,
-  tie_at timestamptz, tie_id text)
-CROSS JOIN LATERAL (
-  SELECT x.item_id, x.datetime_at FROM stac_items AS x
-  WHERE x.collection_id = s.collection_id AND x.reach = s.reach
-    AND x.datetime_at >= s.low AND x.datetime_at <= s.high
+{items_of_stretches}
     AND (s.tie_at IS NULL OR x.datetime_at <> s.tie_at OR x.item_id < s.tie_id)
-    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
-    AND CASE WHEN x.west <= x.east
-      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
-      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+    AND {overlaps}
   ORDER BY x.datetime_at, x.item_id DESC LIMIT :size) AS i;
 
 -- name: search_ids_up(rows, since, until, west, south, east, north, west2, east2, size)
@@ -77,10 +57,7 @@ FROM json_to_recordset(:rows::json) AS s (collection_id text, tie_id text)
 CROSS JOIN LATERAL (
   SELECT x.item_id, x.datetime_at FROM stac_items AS x
   WHERE x.collection_id = s.collection_id AND x.item_id > s.tie_id
-    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
-    AND CASE WHEN x.west <= x.east
-      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
-      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+    AND {overlaps}
   ORDER BY x.item_id LIMIT :size) AS i;
 
 -- name: search_ids_down(rows, since, until, west, south, east, north, west2, east2, size)
@@ -89,23 +66,16 @@ FROM json_to_recordset(:rows::json) AS s (collection_id text, tie_id text)
 CROSS JOIN LATERAL (
   SELECT x.item_id, x.datetime_at FROM stac_items AS x
   WHERE x.collection_id = s.collection_id AND x.item_id < s.tie_id
-    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
-    AND CASE WHEN x.west <= x.east
-      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
-      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+    AND {overlaps}
   ORDER BY x.item_id DESC LIMIT :size) AS i;
 
 -- name: search_named(rows, ids, since, until, west, south, east, north, west2, east2)
 -- Items of the given ids in the given collections.
-SELECT i.collection_id, i.item_id, i.datetime_at
+SELECT x.collection_id, x.item_id, x.datetime_at
 FROM json_array_elements_text(:rows::json) AS c (collection_id)
 CROSS JOIN json_array_elements_text(:ids::json) AS d (item_id)
-JOIN stac_items AS i ON i.collection_id = c.collection_id AND i.item_id = d.item_id
-WHERE true
-  AND i.start_at <= :until AND i.end_at >= :since AND i.south <= :north AND i.north >= :south
-  AND CASE WHEN i.west <= i.east
-    THEN (i.west <= :east AND i.east >= :west) OR (i.west <= :east2 AND i.east >= :west2)
-    ELSE i.west <= :east OR i.east >= :west OR i.west <= :east2 OR i.east >= :west2 END;
+JOIN stac_items AS x ON x.collection_id = c.collection_id AND x.item_id = d.item_id
+WHERE {overlaps};
 
 -- name: item_bodies(rows)
 SELECT i.collection_id, i.item_id, i.body FROM json_array_elements(:rows::json) AS k (pair)
@@ -138,11 +108,7 @@ SELECT x.collection_id, count(*) AS items, min(x.start_at) AS start_at, max(x.en
   max(CASE WHEN x.west <= x.east AND x.west <= 180 THEN x.east END) AS east,
   min(CASE WHEN x.south <= 90 THEN x.south END) AS south, max(CASE WHEN x.north <= 90 THEN x.north END) AS north
 FROM stac_items AS x
-WHERE true
-  AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
-  AND CASE WHEN x.west <= x.east
-    THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
-    ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+WHERE {overlaps}
 GROUP BY x.collection_id ORDER BY x.collection_id;
 
 -- name: property_values(rows, most)

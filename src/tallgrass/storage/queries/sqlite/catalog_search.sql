@@ -2,16 +2,14 @@
 -- A box that crosses the antimeridian has its west east of its east. Where the place looked for crosses
 -- it, the second pair of longitudes says so; else no box meets them.
 
--- name: item_collections()
--- The collections that have items: one index probe each.
-WITH RECURSIVE found (collection_id) AS (
-  SELECT min(collection_id) FROM stac_items
-  UNION ALL
-  SELECT (SELECT min(i.collection_id) FROM stac_items AS i WHERE i.collection_id > found.collection_id)
-  FROM found WHERE found.collection_id IS NOT NULL)
-SELECT collection_id FROM found WHERE collection_id IS NOT NULL;
+-- part: overlaps
+-- Whether the item `x` and what is looked for have an instant and a place in common.
+x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
+  AND CASE WHEN x.west <= x.east
+    THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
+    ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
 
--- name: search_newest_ids_down(rows, since, until, west, south, east, north, west2, east2, size)
+-- part: items_of_stretches
 -- SQLite knows no LATERAL: the rows of a stretch are named by a list that is made for each.
 WITH stretch AS MATERIALIZED (
   SELECT json_extract(value, '$.collection_id') AS collection_id, json_extract(value, '$.reach') AS reach,
@@ -23,65 +21,38 @@ FROM stretch AS s CROSS JOIN stac_items AS i ON i.rowid IN (
   SELECT x.rowid FROM stac_items AS x
   WHERE x.collection_id = s.collection_id AND x.reach = s.reach
     AND x.datetime_at >= s.low AND x.datetime_at <= s.high
+
+-- name: item_collections()
+-- The collections that have items: one index probe each.
+WITH RECURSIVE found (collection_id) AS (
+  SELECT min(collection_id) FROM stac_items
+  UNION ALL
+  SELECT (SELECT min(i.collection_id) FROM stac_items AS i WHERE i.collection_id > found.collection_id)
+  FROM found WHERE found.collection_id IS NOT NULL)
+SELECT collection_id FROM found WHERE collection_id IS NOT NULL;
+
+-- name: search_newest_ids_down(rows, since, until, west, south, east, north, west2, east2, size)
+{items_of_stretches}
     AND (s.tie_at IS NULL OR x.datetime_at <> s.tie_at OR x.item_id < s.tie_id)
-    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
-    AND CASE WHEN x.west <= x.east
-      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
-      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+    AND {overlaps}
   ORDER BY x.datetime_at DESC, x.item_id DESC LIMIT :size);
 
 -- name: search_newest_ids_up(rows, since, until, west, south, east, north, west2, east2, size)
-WITH stretch AS MATERIALIZED (
-  SELECT json_extract(value, '$.collection_id') AS collection_id, json_extract(value, '$.reach') AS reach,
-    json_extract(value, '$.low') AS low, json_extract(value, '$.high') AS high,
-    json_extract(value, '$.tie_at') AS tie_at, json_extract(value, '$.tie_id') AS tie_id
-  FROM json_each(:rows))
-SELECT i.collection_id, i.item_id, i.datetime_at
-FROM stretch AS s CROSS JOIN stac_items AS i ON i.rowid IN (
-  SELECT x.rowid FROM stac_items AS x
-  WHERE x.collection_id = s.collection_id AND x.reach = s.reach
-    AND x.datetime_at >= s.low AND x.datetime_at <= s.high
+{items_of_stretches}
     AND (s.tie_at IS NULL OR x.datetime_at <> s.tie_at OR x.item_id > s.tie_id)
-    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
-    AND CASE WHEN x.west <= x.east
-      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
-      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+    AND {overlaps}
   ORDER BY x.datetime_at DESC, x.item_id LIMIT :size);
 
 -- name: search_oldest_ids_up(rows, since, until, west, south, east, north, west2, east2, size)
-WITH stretch AS MATERIALIZED (
-  SELECT json_extract(value, '$.collection_id') AS collection_id, json_extract(value, '$.reach') AS reach,
-    json_extract(value, '$.low') AS low, json_extract(value, '$.high') AS high,
-    json_extract(value, '$.tie_at') AS tie_at, json_extract(value, '$.tie_id') AS tie_id
-  FROM json_each(:rows))
-SELECT i.collection_id, i.item_id, i.datetime_at
-FROM stretch AS s CROSS JOIN stac_items AS i ON i.rowid IN (
-  SELECT x.rowid FROM stac_items AS x
-  WHERE x.collection_id = s.collection_id AND x.reach = s.reach
-    AND x.datetime_at >= s.low AND x.datetime_at <= s.high
+{items_of_stretches}
     AND (s.tie_at IS NULL OR x.datetime_at <> s.tie_at OR x.item_id > s.tie_id)
-    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
-    AND CASE WHEN x.west <= x.east
-      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
-      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+    AND {overlaps}
   ORDER BY x.datetime_at, x.item_id LIMIT :size);
 
 -- name: search_oldest_ids_down(rows, since, until, west, south, east, north, west2, east2, size)
-WITH stretch AS MATERIALIZED (
-  SELECT json_extract(value, '$.collection_id') AS collection_id, json_extract(value, '$.reach') AS reach,
-    json_extract(value, '$.low') AS low, json_extract(value, '$.high') AS high,
-    json_extract(value, '$.tie_at') AS tie_at, json_extract(value, '$.tie_id') AS tie_id
-  FROM json_each(:rows))
-SELECT i.collection_id, i.item_id, i.datetime_at
-FROM stretch AS s CROSS JOIN stac_items AS i ON i.rowid IN (
-  SELECT x.rowid FROM stac_items AS x
-  WHERE x.collection_id = s.collection_id AND x.reach = s.reach
-    AND x.datetime_at >= s.low AND x.datetime_at <= s.high
+{items_of_stretches}
     AND (s.tie_at IS NULL OR x.datetime_at <> s.tie_at OR x.item_id < s.tie_id)
-    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
-    AND CASE WHEN x.west <= x.east
-      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
-      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+    AND {overlaps}
   ORDER BY x.datetime_at, x.item_id DESC LIMIT :size);
 
 -- name: search_ids_up(rows, since, until, west, south, east, north, west2, east2, size)
@@ -89,10 +60,7 @@ SELECT i.collection_id, i.item_id, i.datetime_at
 FROM json_each(:rows) AS s CROSS JOIN stac_items AS i ON i.rowid IN (
   SELECT x.rowid FROM stac_items AS x
   WHERE x.collection_id = json_extract(s.value, '$.collection_id') AND x.item_id > json_extract(s.value, '$.tie_id')
-    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
-    AND CASE WHEN x.west <= x.east
-      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
-      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+    AND {overlaps}
   ORDER BY x.item_id LIMIT :size);
 
 -- name: search_ids_down(rows, since, until, west, south, east, north, west2, east2, size)
@@ -100,22 +68,15 @@ SELECT i.collection_id, i.item_id, i.datetime_at
 FROM json_each(:rows) AS s CROSS JOIN stac_items AS i ON i.rowid IN (
   SELECT x.rowid FROM stac_items AS x
   WHERE x.collection_id = json_extract(s.value, '$.collection_id') AND x.item_id < json_extract(s.value, '$.tie_id')
-    AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
-    AND CASE WHEN x.west <= x.east
-      THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
-      ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+    AND {overlaps}
   ORDER BY x.item_id DESC LIMIT :size);
 
 -- name: search_named(rows, ids, since, until, west, south, east, north, west2, east2)
 -- Items of the given ids in the given collections.
-SELECT i.collection_id, i.item_id, i.datetime_at
-FROM json_each(:rows) AS c CROSS JOIN json_each(:ids) AS d CROSS JOIN stac_items AS i
-  ON i.collection_id = c.value AND i.item_id = d.value
-WHERE true
-  AND i.start_at <= :until AND i.end_at >= :since AND i.south <= :north AND i.north >= :south
-  AND CASE WHEN i.west <= i.east
-    THEN (i.west <= :east AND i.east >= :west) OR (i.west <= :east2 AND i.east >= :west2)
-    ELSE i.west <= :east OR i.east >= :west OR i.west <= :east2 OR i.east >= :west2 END;
+SELECT x.collection_id, x.item_id, x.datetime_at
+FROM json_each(:rows) AS c CROSS JOIN json_each(:ids) AS d CROSS JOIN stac_items AS x
+  ON x.collection_id = c.value AND x.item_id = d.value
+WHERE {overlaps};
 
 -- name: item_bodies(rows)
 SELECT i.collection_id, i.item_id, i.body FROM json_each(:rows) AS k CROSS JOIN stac_items AS i
@@ -148,11 +109,7 @@ SELECT x.collection_id, count(*) AS items, min(x.start_at) AS start_at, max(x.en
   max(CASE WHEN x.west <= x.east AND x.west <= 180 THEN x.east END) AS east,
   min(CASE WHEN x.south <= 90 THEN x.south END) AS south, max(CASE WHEN x.north <= 90 THEN x.north END) AS north
 FROM stac_items AS x
-WHERE true
-  AND x.start_at <= :until AND x.end_at >= :since AND x.south <= :north AND x.north >= :south
-  AND CASE WHEN x.west <= x.east
-    THEN (x.west <= :east AND x.east >= :west) OR (x.west <= :east2 AND x.east >= :west2)
-    ELSE x.west <= :east OR x.east >= :west OR x.west <= :east2 OR x.east >= :west2 END
+WHERE {overlaps}
 GROUP BY x.collection_id ORDER BY x.collection_id;
 
 -- name: property_values(rows, most)
