@@ -110,7 +110,7 @@ def test_one_bucket_name_at_two_providers_is_two_buckets() -> None:
 
 def test_the_fingerprint_knows_no_order() -> None:
     """The order of datasets, buckets and table entries does not change the fingerprint."""
-    expected = default_catalogue().fingerprint()
+    expected = default_catalogue().fingerprint
     assert re.fullmatch(r"[0-9a-f]{64}", expected)
     glm = dataset("goes-glm")
     turned = replace(
@@ -122,25 +122,25 @@ def test_the_fingerprint_knows_no_order() -> None:
     )
     others = [one for one in default_catalogue().datasets if one.id != "goes-glm"]
     for order in ([turned, *others], [*others, turned], [*reversed(others), turned]):
-        assert Catalogue(order).fingerprint() == expected
+        assert Catalogue(order).fingerprint == expected
 
 
 def test_the_fingerprint_is_the_same_in_another_process() -> None:
     """Another process, with another hash seed, computes the same fingerprint."""
     code = (
         "from tallgrass.datasets.catalogue import default_catalogue;"
-        "print(default_catalogue().fingerprint())"
+        "print(default_catalogue().fingerprint)"
     )
     for seed in ("0", "1"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         printed = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
-        assert printed.strip() == default_catalogue().fingerprint()
+        assert printed.strip() == default_catalogue().fingerprint
 
 
 def test_whatever_shapes_an_output_changes_the_fingerprint() -> None:
     """A change that can alter an item gives another fingerprint; one of an address does not."""
     hrrr = dataset("hrrr")
-    plain = Catalogue([hrrr]).fingerprint()
+    plain = Catalogue([hrrr]).fingerprint
     shaping = [
         replace(hrrr, id="hrrr2"),
         replace(hrrr, title="another"),
@@ -159,8 +159,8 @@ def test_whatever_shapes_an_output_changes_the_fingerprint() -> None:
         replace(hrrr, integrity=replace(hrrr.integrity, etag_required=True)),
         replace(hrrr, governance=replace(hrrr.governance, reject="no")),
     ]
-    prints = {Catalogue([one]).fingerprint() for one in shaping}
+    prints = {Catalogue([one]).fingerprint for one in shaping}
     assert len(prints) == len(shaping)
     assert plain not in prints
     moved = replace(hrrr, topics=(), retired_topics=("t",), cadence_s=1.0, priority="low")
-    assert Catalogue([moved]).fingerprint() == plain
+    assert Catalogue([moved]).fingerprint == plain

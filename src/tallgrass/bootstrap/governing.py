@@ -26,7 +26,9 @@ def open_configs(stores: Stores) -> ConfigStore:
 def record_config(stores: Stores, config: Config, catalogue: Catalogue) -> str:
     """Keep the configuration that attempts will name; return its version."""
     version = config_version(config, catalogue)
-    open_configs(stores).put(version, config_body(config, catalogue))
+    configs = open_configs(stores)
+    if configs.body(version) is None:
+        configs.put(version, config_body(config, catalogue))
     return version
 
 

@@ -103,7 +103,7 @@ def config_version(config: Config, catalogue: Catalogue | None) -> str:
     """Hash what can change an output: the settings that shape it, and the datasets."""
     if catalogue is None:
         return config.config_version
-    return sha256_hex(f"{config.config_version}:{catalogue.fingerprint()}".encode())[:16]
+    return sha256_hex(f"{config.config_version}:{catalogue.fingerprint}".encode())[:16]
 
 
 def ledger_rules(config: Config, catalogue: Catalogue | None) -> LedgerRules:

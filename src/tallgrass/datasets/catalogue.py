@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from itertools import combinations
 from typing import Any
@@ -18,7 +18,7 @@ from tallgrass.errors import ConfigError, InvalidInput
 __all__ = ["Catalogue", "IgnoredKey", "KeyMatch", "default_catalogue"]
 
 #: Fields of a dataset that change no output: addresses, and what only plans the work.
-_SHAPES_NO_OUTPUT = frozenset({"topics", "retired_topics", "cadence_s", "priority"})
+_SHAPES_NO_OUTPUT = frozenset({"topics", "retired_topics", "cadence_s", "priority", "folders"})
 #: Keys that are remembered: those of some batches.
 _ROUTES_KEPT = 2048
 
@@ -92,8 +92,9 @@ class Catalogue:
                 return read_key(dataset, key)
         return IgnoredKey(reason=NOT_INGESTABLE, dataset=None)
 
+    @cached_property
     def fingerprint(self) -> str:
-        """Return a hash of all that can change an output, for `config_version`."""
+        """A hash of all that can change an output, for `config_version`."""
         described = {
             dataset.id: _described(dataset, _SHAPES_NO_OUTPUT) for dataset in self.datasets
         }
