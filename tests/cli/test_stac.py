@@ -8,6 +8,7 @@ import socket
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -24,8 +25,6 @@ from tests.web.scene import ITEMS
 from tests.web.serving import serving
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.support.backends import Backend
 
 
@@ -187,6 +186,32 @@ def test_half_an_export_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(Refused):
         meanwhile()
     assert [path.name for path in tmp_path.rglob("*")] == ["out", "theirs"]
+
+
+def test_an_export_that_cannot_take_its_place_puts_the_old_one_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The catalog that was there is there again, whole, if the new one cannot be put there."""
+    target = tmp_path / "out"
+    target.mkdir()
+    (target / "catalog.json").write_text("old")
+    move = Path.replace
+
+    def refused(self: Path, to: Path) -> Path:
+        if to == target and (self / "catalog.json").read_text() == "new":
+            raise PermissionError(str(to))
+        return move(self, to)
+
+    monkeypatch.setattr(Path, "replace", refused)
+
+    def replaced() -> None:
+        with appearing_folder(target, replace=lambda _: True) as half:
+            (half / "catalog.json").write_text("new")
+
+    with pytest.raises(PermissionError):
+        replaced()
+    assert [path.name for path in tmp_path.rglob("*")] == ["out", "catalog.json"]
+    assert (target / "catalog.json").read_text() == "old"
 
 
 # --- validate -------------------------------------------------------------------------------------

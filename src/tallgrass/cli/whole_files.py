@@ -47,17 +47,26 @@ def appearing_folder(path: Path, *, replace: Callable[[Path], bool]) -> Iterator
         half.chmod(0o777 & ~_umask())
         os.sync()  # one call for all files, which may be a million
         _require_free(path, replace)
-        if path.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-            path.replace(old)
-            half.replace(path)
-            shutil.rmtree(old)
-        else:
-            half.replace(path)
+        _swap(half, path)
         _sync_folder(path.parent)
     except BaseException:
         shutil.rmtree(half, ignore_errors=True)
         raise
+
+
+def _swap(new: Path, path: Path) -> None:
+    """Put a folder in its place; what was there goes only when the new one stands."""
+    if not path.exists():
+        new.replace(path)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+    path.replace(old)
+    try:
+        new.replace(path)
+    except BaseException:
+        old.replace(path)
+        raise
+    shutil.rmtree(old)
 
 
 def _umask() -> int:
