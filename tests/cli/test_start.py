@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 import pytest
 
-from tallgrass.cli.main import COMMANDS, cli
+from tallgrass.cli.main import COMMANDS, cli, run
+from tallgrass.cli.text import duration
 from tests.cli.command import PROGRAM, environment, tallgrass
 
 
@@ -82,6 +83,36 @@ def test_every_help_has_an_example(path: tuple[str, ...]) -> None:
     assert "tallgrass" in text.split("Example", 1)[1]
     if not isinstance(command, click.Group) and path != ("stac", "serve"):  # its answers are HTTP
         assert "--output" in text
+
+
+#: Groups that are no command themselves.
+GROUPS = {
+    path: group
+    for path in ALL
+    if isinstance(group := command_of(path), click.Group) and not group.invoke_without_command
+}
+
+
+@pytest.mark.parametrize("path", GROUPS, ids=lambda path: " ".join(path) or "tallgrass")
+def test_a_group_without_a_command_shows_its_help(
+    path: tuple[str, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever types half a command sees the other halves; nothing is told as an error of theirs."""
+    assert run(path) == 2
+    told = capfd.readouterr().err
+    assert told.startswith("Usage: tallgrass")
+    assert all(name in told for name in GROUPS[path].list_commands(click.Context(GROUPS[path])))
+    assert "error:" not in told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.4, "0 s"), (59.4, "59 s"), (60, "1 min"), (61, "1 min 1 s"), (3_600, "1 h"),
+     (3_661, "1 h 1 min"), (86_400, "1 d"), (14_497_941, "167 d 19 h"), (1e8, "1,157 d 9 h")],
+)  # fmt: skip
+def test_a_time_span_is_told_as_people_say_it(seconds: float, said: str) -> None:
+    """Two units at most: nobody reads fourteen million seconds."""
+    assert duration(seconds) == said
 
 
 def test_the_list_of_commands_says_what_each_says_of_itself() -> None:

@@ -47,6 +47,8 @@ def work(
 def _by_turns(pipeline: Pipeline, team: list[Worker], chance: random.Random) -> None:
     """Let workers take turns by chance until nothing is left that can be done."""
     for _ in range(1000):
+        # What is handed back goes behind what nobody has seen yet, as in any queue.
+        pipeline.clock.advance(0.001)
         worker = chance.choice(team)
         if worker.run_messages().is_empty and worker.run_due().is_empty:
             status = pipeline.queue.status()

@@ -78,7 +78,11 @@ class Replays:
     def failed(self, *given: Thing, code: str = DOWN) -> list[str]:
         """Let units fail; their objects are there, and their messages are gone."""
         self.pipeline.feed(*given)
-        self.pipeline.start(reader=Unreadable(code)).run_messages()
+        worker = self.pipeline.start(reader=Unreadable(code))
+        for _ in range(0, len(given), self.pipeline.config.integer("worker.batch")):
+            # What is handed back goes behind what nobody has seen yet.
+            self.pipeline.clock.advance(0.001)
+            worker.run_messages()
         self.pipeline.clock.advance(VISIBILITY_S + 1)
         left = self.pipeline.queue.receive(len(given) + 1)
         self.pipeline.queue.delete([message.receipt for message in left])

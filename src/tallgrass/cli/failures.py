@@ -8,6 +8,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 
 import click
 
@@ -26,6 +27,9 @@ def report_failure(error: BaseException, args: Sequence[str]) -> int:
     if isinstance(error, OSError) and error.errno == errno.EPIPE:
         _silence_stdout()
         return BROKEN_PIPE
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        _write(f"{error.ctx.get_help()}\n")
+        return BAD_ARGUMENTS
     about, message, exit_code = _classified(error)
     message = hide_credentials(message)
     if wants_json(args):
@@ -46,8 +50,7 @@ def is_expected(error: BaseException) -> bool:
 
 def wants_json(args: Sequence[str]) -> bool:
     """Tell whether errors are wanted as JSON, even if the arguments could not be read."""
-    pairs = zip(args, [*args[1:], ""], strict=True)
-    return "--output=json" in args or ("--output", "json") in pairs
+    return "--output=json" in args or ("--output", "json") in pairwise(args)
 
 
 def _classified(error: BaseException) -> tuple[ErrorCode, str, int]:

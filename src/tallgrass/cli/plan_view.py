@@ -86,11 +86,14 @@ def _print_lines(plan: Plan) -> None:
     """Print a line a candidate; what steers a terminal is written as an escape."""
     plan.stream.first_line()
     out = sys.stdout
-    out.write(f"{'wal_id':36}  {'version':>7}  {'action':6}  {'reason':20}  dataset\n")
+    out.write(
+        f"{'wal_id':36}  {'version':>7}  {'action':6}  {'reason':20}  "
+        f"{'dataset':16}  {'status':11}  error\n"
+    )
     out.flush()
     with _progress(plan.rows()) as rows:
         for number, (unit, row, _) in enumerate(rows):
-            about = f"{unit.dataset}  {unit.status}  {unit.last_error_code or ''}"
+            about = f"{unit.dataset:16}  {unit.status:11}  {unit.last_error_code or ''}"
             out.write(
                 f"{row.wal_id:36}  {row.version:>7}  {row.action.value:6}  "
                 f"{row.reason or '':20}  {printable(about).rstrip()}\n"

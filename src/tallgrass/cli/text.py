@@ -27,6 +27,8 @@ _CREDENTIALS = re.compile(
 _SECRET_PARAMETER = re.compile(
     r"(?P<name>\b\w*(?:password|passfile|secret|token|key)\w*=)[^\s&'\"]+", re.IGNORECASE
 )
+#: From the longest: how many seconds each has, and what is said beside it.
+_UNITS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
 def printable(text: str) -> str:
@@ -38,6 +40,16 @@ def hide_credentials(text: str) -> str:
     """Return the text without user, password and keys of the addresses in it."""
     text = _CREDENTIALS.sub(lambda match: f"{match['scheme'] or match['other']}***@", text)
     return _SECRET_PARAMETER.sub(r"\g<name>***", text)
+
+
+def duration(seconds: float) -> str:
+    """Return a time span as people say it: two units at most, none that says nothing."""
+    left = round(seconds)
+    for size, name, smaller_size, smaller in _UNITS:
+        if left >= size:
+            rest = left % size // smaller_size
+            return f"{left // size:,} {name}" + (f" {rest} {smaller}" if rest else "")
+    return f"{left} s"
 
 
 def json_bytes(value: object) -> bytes:
