@@ -103,5 +103,5 @@ $(READY): pyproject.toml constraints.txt
 	  $(PYTHON) -m venv --clear --without-pip $(VENV) && \
 	  $(PYTHON) -m pip --quiet --python $(BIN)/python install pip; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[aws,pgstac,postgres,stac,web,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[aws,langgraph,pgstac,postgres,stac,web,dev]'
 	@touch $@

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 
 from bench import (
+    backfill,
     catalog_search,
     evidence,
     intake,
@@ -22,9 +23,11 @@ from bench import (
     outbox,
     pipeline,
     projection,
+    reconcile,
     replay,
     replay_plan,
     report,
+    retention,
     sqs,
     validation,
     verify,
@@ -46,6 +49,13 @@ PARTS: dict[str, Part] = {
     "validation": lambda _folder, _postgres, _quick: validation.benchmarks(),
     "projection": lambda _folder, _postgres, quick: projection.benchmarks(quick=quick),
     "replay": lambda folder, postgres, quick: replay.benchmarks(folder, postgres, quick=quick),
+    "backfill": lambda folder, postgres, quick: backfill.benchmarks(folder, postgres, quick=quick),
+    "reconcile": lambda folder, postgres, quick: reconcile.benchmarks(
+        folder, postgres, quick=quick
+    ),
+    "retention": lambda folder, postgres, quick: retention.benchmarks(
+        folder, postgres, quick=quick
+    ),
     "plan": lambda folder, postgres, quick: replay_plan.benchmarks(folder, postgres, quick=quick),
     "search": lambda folder, postgres, quick: catalog_search.benchmarks(
         folder, postgres, quick=quick

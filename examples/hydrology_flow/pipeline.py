@@ -19,8 +19,9 @@ from contextlib import closing
 from pathlib import Path
 from statistics import mean
 
+from tallgrass.bootstrap.publishing import open_publisher
 from tallgrass.config import load_config
-from tallgrass.outbox import Artifact, Event, Published, publish
+from tallgrass.outbox import Artifact, Event, Published
 
 PIPELINE = "hydrology_flow_2025_v10.3.1"
 DATASET = "hydrology_flow_ks"
@@ -67,6 +68,7 @@ def store(folder: Path, output: str) -> Artifact:
 
 def finish(database: Path, artifact: Artifact, rows: int) -> Published:
     """Commit state, artifact version and event together."""
+    publisher = open_publisher(load_config())
     with closing(sqlite3.connect(database, isolation_level=None, timeout=30)) as connection:
         connection.execute(
             "CREATE TABLE IF NOT EXISTS flow_runs (run TEXT PRIMARY KEY, state TEXT, rows INTEGER)"
@@ -78,7 +80,7 @@ def finish(database: Path, artifact: Artifact, rows: int) -> Published:
                 " SET state = excluded.state, rows = excluded.rows",
                 (PIPELINE, rows),
             )
-            return publish(connection, event_of(artifact, rows), routing=load_config().routing)
+            return publisher.publish(connection, event_of(artifact, rows))
 
 
 def event_of(artifact: Artifact, rows: int) -> Event:

@@ -29,6 +29,8 @@ class ErrorCode:
     retried: bool
     meaning: str
     remedy: str
+    #: The kind of fault behind a unit's code; None for a command's.
+    cause: str | None = None
 
 
 @cache
@@ -44,6 +46,7 @@ def registry() -> dict[str, ErrorCode]:
                 retried=entry.get("retried", False),
                 meaning=entry["meaning"],
                 remedy=entry["remedy"],
+                cause=entry.get("cause"),
             )
     return entries
 

@@ -9,7 +9,11 @@
     │   ├── CommitUnknown           the connection broke during COMMIT
     │   ├── CertificateUnreachable  the certificate of a signature cannot be had now
     │   ├── ObjectsUnreachable      no object can be read now
+    │   ├── ArchiveFull             no room left for an archive
     │   ├── ListingBroken           a bucket's listing broke off, again and again
+    │   ├── NetworkError            a node's call over the network failed
+    │   ├── NodeWalFull             no room left for a node's log
+    │   ├── RunBusy                 another process works on the run, or on the same node
     │   └── QueueUnavailable        the queue cannot be used now
     │       ├── QueueUnreachable    no answer, or a server that fails
     │       ├── QueueThrottled      too many requests for now
@@ -19,12 +23,17 @@
         ├── InvalidInput            a value that the contract does not allow
         │   ├── ConfigError         the same, in configuration
         │   ├── NoTransaction       a call that must stand in the caller's transaction
+        │   ├── ValidationError     a node's inputs or results that its rules do not allow
         │   └── PayloadRefused      an event that must not be published as it is
         ├── UnknownRecord           no such unit in the ledger
         ├── DatabaseUnusable        wrong place, wrong rights, wrong schema
         ├── DataRefused             the database refused a row
+        ├── ArchiveUnusable         the place of archives cannot be read or written
+        ├── ArchiveDamaged          an archive's file is not what was written to it
         ├── QueueRefused            the queue calls a request wrong
         ├── ListingRefused          a bucket that cannot be listed as it is asked for
+        ├── NodeWalUnusable         a node's log cannot be written or read
+        ├── NodeWalDamaged          a node's log is not what was written to it
         └── Refused                 a guard said no
             ├── IllegalTransition   not one of the seven edges
             ├── VersionConflict     the record moved meanwhile
@@ -33,6 +42,9 @@
             ├── NotAuthorized       who acts is not known, or may not do this
             ├── ApprovalInvalid     the approval is not given for this, or no longer
             ├── GuardRefused        a rule of governance or of replay, which it names
+            ├── GovernanceError     a node that governance does not allow
+            │   └── NodeParked      the same, until a switch is cleared
+            ├── NodeFailed          a node that failed for good in this run
             └── AuditBroken         the audit chain does not hold
 
 Each carries a ``code`` of the closed registry in ``error_codes.py``; drivers' errors are translated
@@ -120,6 +132,31 @@ class ListingBroken(TransientError):
     exit_code = 4
 
 
+class NetworkError(TransientError):
+    """A node's call over the network failed; the same call may succeed later."""
+
+    default_code = "node_network_error"
+    exit_code = 4
+
+
+class NodeWalFull(TransientError):
+    """There is no room left for a node's log; no success was reported."""
+
+    default_code = "node_wal_full"
+
+
+class RunBusy(TransientError):
+    """Another process works on the same run, or computes the same result."""
+
+    default_code = "node_run_busy"
+
+
+class ArchiveFull(TransientError):
+    """There is no room left for an archive; nothing was removed from the database."""
+
+    default_code = "archive_full"
+
+
 class QueueUnavailable(TransientError):
     """The queue cannot be used now; what is in it stays there.
 
@@ -184,6 +221,25 @@ class PayloadRefused(InvalidInput):
     default_code = "payload_invalid"
 
 
+class ValidationError(InvalidInput):
+    """What a node was given, or what it made, is not what its rules allow; never retried."""
+
+    default_code = "node_validation_failed"
+    exit_code = 1
+
+
+class NodeWalUnusable(PermanentError):
+    """A node's log cannot be written or read; no success was reported."""
+
+    default_code = "node_wal_unusable"
+
+
+class NodeWalDamaged(PermanentError):
+    """Entries of a node's log that were synced are gone or changed."""
+
+    default_code = "node_wal_damaged"
+
+
 class UnknownRecord(PermanentError):
     """The ledger has no such unit."""
 
@@ -200,6 +256,18 @@ class DataRefused(PermanentError):
     """A constraint or trigger of the database refused a row; the batch was rolled back."""
 
     default_code = "data_refused"
+
+
+class ArchiveUnusable(PermanentError):
+    """The place of archives cannot be read or written."""
+
+    default_code = "archive_unusable"
+
+
+class ArchiveDamaged(PermanentError):
+    """An archive's file is gone, or is not what was written to it."""
+
+    default_code = "archive_damaged"
 
 
 class QueueRefused(PermanentError):
@@ -266,6 +334,28 @@ class GuardRefused(Refused):
     def __init__(self, message: str, *, guard: str, code: str | None = None) -> None:
         super().__init__(f"{guard}: {message}", code=code)
         self.guard = guard
+
+
+class GovernanceError(Refused):
+    """A node that governance does not allow; `guard` names the rule, where one is known."""
+
+    default_code = "node_governance_refused"
+
+    def __init__(self, message: str, *, guard: str | None = None, code: str | None = None) -> None:
+        super().__init__(f"{guard}: {message}" if guard else message, code=code)
+        self.guard = guard
+
+
+class NodeParked(GovernanceError):
+    """A switch stops nodes of this dataset; the node did not fail and may run later."""
+
+    default_code = "node_parked"
+
+
+class NodeFailed(Refused):
+    """The node failed for good in this run and stays so until an approval clears it."""
+
+    default_code = "node_failed"
 
 
 class AuditBroken(Refused):

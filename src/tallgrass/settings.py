@@ -239,6 +239,12 @@ SETTINGS: tuple[Setting, ...] = (
         check=_between(1, 3600),
     ),
     Setting(
+        key="outbox.pause_s_max",
+        default=300.0,
+        doc="longest pause between two tries of a target that is down; 0 to pause for none",
+        check=_between(0, 86_400),
+    ),
+    Setting(
         key="outbox.batch",
         default=1000,
         doc="events of a target that a dispatcher claims together, at most ten of its sends",
@@ -299,6 +305,36 @@ SETTINGS: tuple[Setting, ...] = (
         key="audit.anchor_file",
         default="tallgrass-audit-anchors.jsonl",
         doc="where the audit chain's heads are written down, outside the database",
+    ),
+    Setting(
+        key="retention.attempts_days",
+        default=0,
+        doc="days that attempts which no unit needs any more stay in the database; 0: for ever",
+        check=_between(0, 36_500),
+    ),
+    Setting(
+        key="retention.events_days",
+        default=0,
+        doc="days that delivered events stay in the database; 0: for ever",
+        check=_between(0, 36_500),
+    ),
+    Setting(
+        key="retention.audit_days",
+        default=0,
+        doc="days that sealed audit entries stay in the database; 0: for ever",
+        check=_between(0, 36_500),
+    ),
+    Setting(
+        key="retention.archive",
+        default="tallgrass-archive",
+        doc="where archives are written: a folder, or an address such as s3://BUCKET/PREFIX",
+        check=lambda value: None if str(value).strip() else "must name a folder or an address",
+    ),
+    Setting(
+        key="retention.format",
+        default="ndjson",
+        doc="ndjson (JSON Lines, compressed by gzip) or parquet",
+        check=_one_of("ndjson", "parquet"),
     ),
     Setting(
         key="governance.approval_hours",

@@ -63,7 +63,7 @@ def verified(backend: Backend, *flags: str, **options: Any) -> tuple[int, dict[s
     """Verify, and return the exit code and the report."""
     done = tallgrass("audit", "verify", *flags, "--output", "json", at=backend, **options)
     report: dict[str, Any] = done.json
-    assert set(report) == {"ok", "sealed", "unsealed", "head", "anchors", "faults"}
+    assert set(report) == {"ok", "sealed", "unsealed", "archived", "head", "anchors", "faults"}
     assert report["ok"] is (done.code == 0)
     if done.code:
         assert done.error["code"] == "audit_broken"

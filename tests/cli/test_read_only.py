@@ -37,6 +37,10 @@ READING = [
     ("poison", "feed", "--all", "--dry-run"),
     ("verify", "--dataset", "hrrr"),
     ("replay", "--dry-run", "--dataset", "hrrr"),
+    (
+        *("reconcile", "--dataset", "hrrr", "--catalog-only"),
+        *("--since", "2020-01-01", "--until", "2020-01-01T01:00:00Z"),
+    ),
 ]
 
 

@@ -51,11 +51,14 @@ def test_the_list_of_commands_is_complete() -> None:
         "queue status", "poison list", "poison show", "poison feed",
         "datasets list", "datasets show", "datasets check", "datasets new",
         "audit list", "audit seal", "audit verify",
+        "retention plan", "retention apply", "retention list", "retention show",
+        "retention search",
         "config show", "config check", "aws plan",
         "outbox dispatch", "outbox status", "outbox list", "outbox show", "outbox requeue",
         "outbox ledger",
         "inspect message", "inspect key", "inspect object",
         "replay runs", "replay diff",
+        "dlq classify", "dlq plan", "dlq drain", "dlq report", "dlq close",
         "quarantine list", "quarantine show", "quarantine release",
         "actors add", "actors rotate", "actors revoke", "actors list",
         "approvals request", "approvals list", "approvals show", "approvals approve",
@@ -66,10 +69,10 @@ def test_the_list_of_commands_is_complete() -> None:
         "stac export", "stac validate", "stac serve", "stac project", "stac collections",
     }  # fmt: skip
     assert {path[0] for path in ALL if path} == {
-        "demo", "init", "aws", "doctor", "ingest", "status", "simulate",
+        "demo", "init", "aws", "doctor", "ingest", "backfill", "follow", "status", "simulate",
         "db", "wal", "queue", "poison", "datasets", "audit", "config", "explain", "inspect",
-        "outbox", "replay", "quarantine", "stac", "verify",
-        "actors", "approvals", "switches", "freeze", "changes", "incidents",
+        "outbox", "reconcile", "replay", "dlq", "quarantine", "stac", "verify",
+        "actors", "approvals", "switches", "freeze", "changes", "incidents", "retention",
     }  # fmt: skip
 
 
@@ -284,6 +287,7 @@ def test_explain_tells_a_code_from_the_registry() -> None:
         "retried": True,
         "meaning": "Reading or writing failed.",
         "remedy": "Look at disk and network; it is retried.",
+        "cause": "infra",
     }
     assert "Reading or writing failed." in tallgrass("explain", "io_error").out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from tallgrass.config import load_config
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.intake.message import PoisonMessage
 from tests.cli.command import tallgrass
+from tests.support.builders import unit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,3 +127,25 @@ def test_the_page_counts_poison_by_its_state(filled: Backend, queue: str) -> Non
     assert found == {"open": 3, "begun": 1, "fed": 2}
     lines = [" ".join(line.split()) for line in tallgrass(*asked, at=filled).out.splitlines()]
     assert "poison 3 open, 1 begun, 2 fed" in lines
+
+
+def test_the_page_says_how_long_the_disk_lasts(filled: Backend, queue: str) -> None:
+    """Growth by the units whose data are of the last day, against the room that is left."""
+    asked = ("status", "--queue", queue)
+    found = tallgrass(*asked, "--output", "json", at=filled).json["disk"]
+    assert (found["bytes_per_day"], found["days_left"]) == (None, None)
+    assert (found["free_bytes"] is None) is (filled.name == "postgres")
+    stores = filled.open()
+    worker = stores.leases.register("w2", ingest_run_id="run", lease_s=60)
+    start = datetime.now(UTC) - timedelta(hours=1)
+    fresh = unit(99, time_range_start=start, time_range_end=start)
+    stores.ledger.record_and_claim(worker, [fresh])
+    stores.close()
+    found = tallgrass(*asked, "--output", "json", at=filled).json["disk"]
+    # One of eleven units came today.
+    assert found["bytes_per_day"] == pytest.approx(found["database_bytes"] / 11, abs=1)
+    if filled.name == "sqlite":
+        days = found["free_bytes"] / found["bytes_per_day"]
+        assert found["days_left"] == pytest.approx(days, rel=0.01)
+    out = " ".join(tallgrass(*asked, at=filled).out.split())
+    assert f"grows by {found['bytes_per_day'] / 1e6:,.1f} MB a day" in out

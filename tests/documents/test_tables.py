@@ -165,7 +165,8 @@ def test_every_table_is_documented(backend: Backend) -> None:
     else:
         found = backend.sql(
             "SELECT table_name FROM information_schema.tables "
-            "WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"
+            "WHERE table_schema = 'public' AND table_type = 'BASE TABLE' "
+            "AND table_name !~ '^outbox_attempts_'"
         )
     assert {words(row[0])[0] for row in listed} == {name for (name,) in found}
 
@@ -181,4 +182,4 @@ def test_both_databases_have_the_same_columns_in_every_table() -> None:
             {name: re.findall(r"^  ([a-z]\w*)", body, re.MULTILINE) for name, body in tables}
         )
     assert shapes[0] == shapes[1]
-    assert len(shapes[0]) == 32
+    assert len(shapes[0]) == 36

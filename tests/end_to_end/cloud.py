@@ -74,7 +74,7 @@ class Cloud:
         s3, sns = self.server.client("s3"), self.server.client("sns")
         for step in feed.steps():
             if isinstance(step, FeedMessage):
-                sns.publish(TopicArn=self.topic, Message=_inner(step.body))
+                sns.publish(TopicArn=self.topic, Message=inner(step.body))
                 continue
             if step.bucket not in self.buckets:
                 self.buckets.add(step.bucket)
@@ -132,7 +132,7 @@ def manifest_of(feed: Feed) -> dict[str, Any]:
     return manifest
 
 
-def _inner(body: bytes) -> str:
+def inner(body: bytes) -> str:
     """Return what a publisher gave to SNS, without the envelope that SNS makes anew."""
     try:
         return str(json.loads(body)["Message"])

@@ -44,7 +44,7 @@ def columns(
         ),
         "postgres": heavy.sql(
             "SELECT table_name || '.' || column_name FROM information_schema.columns"
-            " WHERE table_schema = 'public'"
+            " WHERE table_schema = 'public' AND table_name !~ '^outbox_attempts_'"
         ),
     }
     light.close()
@@ -93,7 +93,7 @@ def test_no_statement_changes_a_record_without_its_version(dialect: str) -> None
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
 def test_records_are_changed_by_named_statements_alone(dialect: str) -> None:
-    """No Python module holds SQL that updates, replaces or deletes records and attempts."""
+    """No Python module holds such SQL; and only attempts that an archive holds are removed."""
     written = re.compile(r"(UPDATE|DELETE FROM|REPLACE INTO|INTO)\s+wal_(records|attempts)\b")
     package = files("tallgrass")
     holders = [
@@ -104,5 +104,10 @@ def test_records_are_changed_by_named_statements_alone(dialect: str) -> None:
         if source.name.endswith(".py") and written.search(source.read_text(encoding="utf-8"))
     ]
     assert holders == []
-    bodies = [body for _, body in statements(dialect).values()]
-    assert not [body for body in bodies if re.search(r"(DELETE FROM|REPLACE INTO) wal_", body)]
+    removing = {
+        name
+        for name, (_, body) in statements(dialect).items()
+        if re.search(r"(DELETE FROM|REPLACE INTO) wal_", body)
+    }
+    # Retention's, whose rows a trigger compares with the list of an archive.
+    assert removing == {"remove_attempts"}

@@ -28,8 +28,11 @@ UNION ALL SELECT 'an applied attempt without provenance', a.wal_id FROM wal_atte
 UNION ALL SELECT 'a success without an item', r.wal_id FROM wal_records AS r
   LEFT JOIN stac_items AS i ON i.wal_id = r.wal_id
   WHERE r.status = 'succeeded' AND i.wal_id IS NULL
-UNION ALL SELECT 'pending and never due', wal_id FROM wal_records
-  WHERE status = 'pending' AND due_at IS NULL
+UNION ALL SELECT 'pending and never due', r.wal_id FROM wal_records AS r
+  WHERE status = 'pending' AND due_at IS NULL AND NOT EXISTS (
+    SELECT 1 FROM replay_run_records AS p JOIN replay_runs AS u ON u.replay_run_id = p.replay_run_id
+    WHERE p.replay_run_id = r.replay_run_id AND p.wal_id = r.wal_id AND p.outcome = 'due'
+      AND u.mode = 'dlq')
 UNION ALL SELECT 'not ready, and neither pending nor worked on', wal_id FROM wal_records
   WHERE last_error_code = 'not_ready' AND status IN ('failed', 'quarantined')
 UNION ALL SELECT 'open attempts: not one, or of a unit that is not worked on', r.wal_id

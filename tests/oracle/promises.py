@@ -199,9 +199,16 @@ def commits_are_whole(tables: Tables) -> Iterator[str]:
 
 
 def pending_is_scheduled(tables: Tables) -> Iterator[str]:
-    """What is pending is due at some time: nobody else would think of it."""
+    """What is pending is due at some time, or a drain put it back and its message leads to it."""
+    drains = {run["replay_run_id"] for run in tables.runs if run["mode"] == "dlq"}
+    led = {
+        (row["replay_run_id"], row["wal_id"])
+        for row in tables.run_records
+        if row["outcome"] == "due" and row["replay_run_id"] in drains
+    }
     for record in tables.records:
-        if record["status"] == "pending" and record["due_at"] is None:
+        waits = record["status"] == "pending" and record["due_at"] is None
+        if waits and (record["replay_run_id"], record["wal_id"]) not in led:
             yield f"{record['wal_id']} is pending and never due"
 
 

@@ -147,7 +147,8 @@ def drop_guards_of_postgres(connection: Any) -> None:
     connection.execute("DROP INDEX IF EXISTS wal_attempts_open")
     checks = connection.execute(
         "SELECT conrelid::regclass::text, conname FROM pg_constraint"
-        " WHERE contype = 'c' AND connamespace = 'public'::regnamespace"
+        # A partition's go with those of its table.
+        " WHERE contype = 'c' AND connamespace = 'public'::regnamespace AND conislocal"
     ).fetchall()
     for table, name in checks:
         connection.execute(f'ALTER TABLE {table} DROP CONSTRAINT "{name}"')

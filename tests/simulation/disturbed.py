@@ -116,6 +116,11 @@ class Objects:
         digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
         self._contents[uri] = (content, digest)
 
+    def listed(self) -> list[tuple[str, int, str]]:
+        """Return address, size and etag of all objects, in the order of their addresses."""
+        held = sorted(self._contents.items())
+        return [(uri, len(content), etag) for uri, (content, etag) in held]
+
     def read(self, object_uri: str, tail_bytes: int) -> ObjectBytes | ReadFailure:
         """Return the object, or what is wrong today."""
         if waiting := self.faults.get(object_uri):

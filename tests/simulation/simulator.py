@@ -65,6 +65,8 @@ class Simulation:
         world = self._world
         try:
             self._play()
+            if not world.violations:
+                self._event("retainer", world.retainer.finish)
             world.seal()
             if not world.violations:
                 world.violations += verdict(
@@ -84,12 +86,14 @@ class Simulation:
         for process in world.everybody:
             self._event(process.name, process.start)
         if self._disturbed() and self._calm():
+            self._event("drainer", world.drainer.drain)
             redriven = world.redrive()
             self._event("operator", lambda: f"sends {redriven} dead letters again")
             requeued = world.requeue()
             self._event("operator", lambda: f"asks for {requeued} events again")
             if self._calm():
                 self._event("replayer", world.replayer.finish)
+                self._event("drainer", world.drainer.settle)
                 world.violations += runs_are_settled(read_tables(world.ledger))
 
     # --- while things go wrong -----------------------------------------------------------------
@@ -137,6 +141,11 @@ class Simulation:
             self._run_again: 0.5,
             self._resume: 1.5,
             self._switch_replay: 1.0,
+            self._retain: 1.5,
+            self._let_messages_die: 3.0,
+            self._drain: 3.0,
+            self._go_on_draining: 1.0,
+            self._backfill: 1.5,
         }
         chosen = {
             action: weight * self._random.choice((0.3, 1.0, 3.0))
@@ -193,6 +202,22 @@ class Simulation:
     def _resume(self) -> None:
         self._event("replayer", self._world.replayer.resume)
 
+    def _backfill(self) -> None:
+        self._event("lister", self._world.lister.backfill)
+
+    def _let_messages_die(self) -> None:
+        count = self._random.choice((1, 2, 5))
+        self._event("fate", lambda: self._world.let_die(count))
+
+    def _drain(self) -> None:
+        self._event("drainer", self._world.drainer.drain)
+
+    def _go_on_draining(self) -> None:
+        self._event("drainer", self._world.drainer.resume)
+
+    def _retain(self) -> None:
+        self._event("retainer", self._world.retainer.retain)
+
     def _switch_replay(self) -> None:
         dataset = self._random.choice(("goes-glm", "nexrad-l2", "hrrr", "*"))
         on = self._random.random() < 0.5
@@ -236,6 +261,7 @@ class Simulation:
         faults = self._random.choice(
             [p.store_faults for p in self._world.everybody]
             + [self._world.sweep_faults, self._world.replayer.store_faults]
+            + [self._world.drainer.store_faults, self._world.drainer.queue_faults]
         )
         fault = (self._random.randint(0, 4), self._random.choice(STORE_FAULTS))
         faults.armed.append(fault)
@@ -294,6 +320,8 @@ class Simulation:
                 self._event(process.name, process.step)
             if all(process.wake_at is not None for process in world.everybody):
                 self._event("time", lambda: world.pass_time(1.0))
+            if world.drainer.is_needed():
+                self._event("drainer", world.drainer.finish)
             if world.violations:
                 return False
             if self.history.events - events > CALM_EVENTS_MAX:
@@ -306,6 +334,8 @@ class Simulation:
         world = self._world
         world.sweep_faults.armed.clear()
         world.replayer.store_faults.armed.clear()
+        world.drainer.store_faults.armed.clear()
+        world.drainer.queue_faults.armed.clear()
         world.objects.faults.clear()
         for process in world.processes:
             process.store_faults.armed.clear()

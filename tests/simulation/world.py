@@ -23,9 +23,12 @@ from tests.oracle.deliveries import broken_delivery_promises, quick_delivery_vio
 from tests.oracle.promises import broken_promises
 from tests.oracle.tables import announced_objects, read_tables
 from tests.simulation.actors import Process, no_sleep, seeded_ids
+from tests.simulation.backfilling import Lister
 from tests.simulation.dispatching import DispatchProcess, SimulatedTarget
 from tests.simulation.disturbed import Crashed, Objects, StoreFaults, disturb
+from tests.simulation.draining import Drainer
 from tests.simulation.replaying import Replayer, set_up_people
+from tests.simulation.retaining import Retainer
 from tests.support.backends import ManualClock
 
 if TYPE_CHECKING:
@@ -148,6 +151,9 @@ class World:
             for number in range(chance.randint(1, 2))
         ]
         self.replayer = Replayer(self, Random(seed ^ 0x4E9))
+        self.retainer = Retainer(self, Random(seed ^ 0x8E7))
+        self.lister = Lister(self, Random(seed ^ 0x115))
+        self.drainer = Drainer(self, Random(seed ^ 0xD19))
         self._seen = 0
         self._changes = 0
 
@@ -261,6 +267,15 @@ class World:
             [(wal_id, version)], reason="simulated", actor="operator"
         )
 
+    def let_die(self, count: int) -> str:
+        """Let messages have been delivered too often: the next receive gives them up."""
+        died = self.messages.execute(
+            "UPDATE deliveries SET receive_count = 99, delivery_id = coalesce(delivery_id, 'x')"
+            " WHERE position IN (SELECT position FROM deliveries ORDER BY position LIMIT ?)",
+            (count,),
+        ).rowcount
+        return f"lets {died} messages die"
+
     def redrive(self) -> int:
         """Send every dead letter again."""
         bodies = [row[0] for row in self.messages.execute("SELECT body FROM dead_letters")]
@@ -350,6 +365,9 @@ class World:
         for dispatcher in self.dispatchers:
             dispatcher.close()
         self.replayer.close()
+        self.retainer.close()
+        self.lister.close()
+        self.drainer.close()
         self._producer.close()
         self._operator.close()
         self.ledger.close()

@@ -7,9 +7,9 @@ import pytest
 
 from tallgrass.error_codes import lookup
 from tallgrass.sinks.address_guard import AddressRefused
-from tallgrass.sinks.http import RETRY_AFTER_S_MAX, delivery_of, retry_after_s, undelivered_by
+from tallgrass.sinks.http import delivery_of, retry_after_s, undelivered_by
 from tallgrass.sinks.http_client import Answer
-from tallgrass.sinks.protocol import Delivered, Undelivered
+from tallgrass.sinks.protocol import RETRY_AFTER_S_MAX, Delivered, Undelivered
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 PLACE = "https://example.org"

@@ -36,9 +36,13 @@ ELSEWHERE = {
     "event_undelivered",
     "event_exhausted",
     "deliveries_lost",
+    "target_paused",
+    "target_resumed",
     "dispatch_started",
     "dispatch_stopped",
-    *(name for name in METRICS if name.startswith((P + "outbox_", P + "replay"))),
+    *(name for name in EVENTS if name.startswith("node_")),
+    *(name for name in METRICS if name.startswith("kfm.node_")),
+    *(name for name in METRICS if name.startswith((P + "outbox_", P + "replay", P + "dlq_"))),
 }
 PHASES = (
     "sqs_receive", "message_parse", "record_and_claim", "object_fetch", "operate", "commit",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import assume, given
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tallgrass.governance.audit import (
     GENESIS,
     Anchor,
+    ArchivedRange,
     ChainVerifier,
     Fault,
     Seal,
@@ -21,6 +22,9 @@ from tallgrass.governance.audit import (
     entry_hash,
     seal,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 START = datetime(2026, 6, 1, 12, tzinfo=UTC)
 words = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -254,3 +258,62 @@ def test_the_chain_is_plain_sha256() -> None:
         chain_hash("0" * 64, 1, "0" * 64)
         == "05a37e1ea54878700828e3fdc9cab2e8de82e3faa9bc8c5580bf05620186e10d"
     )
+
+
+#: A log whose first entries are archived.
+ENTRIES = [
+    StoredEntry(
+        entry_id=number,
+        occurred_at=START,
+        actor="ann",
+        action="act",
+        subject=f"subject-{number}",
+        reason="",
+        approval_ref=None,
+        detail="{}",
+    )
+    for number in range(1, 7)
+]
+
+
+def archived(**changes: Any) -> ArchivedRange:
+    """Return the first three links of the chain as an archive's record tells them."""
+    links = seal(ENTRIES[:3], None)
+    values: dict[str, Any] = {
+        "archive_id": 1,
+        "first_position": 1,
+        "last_position": 3,
+        "before_hash": GENESIS,
+        "head_hash": links[2].chain_hash,
+        "is_told": None,
+    }
+    return ArchivedRange(**{**values, **changes})
+
+
+def walked(part: ArchivedRange, anchors: Sequence[Anchor] = ()) -> list[Fault]:
+    """Pass over an archived part, then walk the rest of the chain; return the faults."""
+    verifier = ChainVerifier(anchors)
+    verifier.enter(part)
+    verifier.leave(part, was_read=False)
+    links = seal(ENTRIES, None)
+    for link, entry in zip(links[3:], ENTRIES[3:], strict=True):
+        verifier.walk(link, entry)
+    verifier.finish()
+    return verifier.faults
+
+
+def test_the_chain_goes_on_behind_an_archived_range() -> None:
+    """By the record's links alone; an anchor at its end is compared, one within it cannot be."""
+    links = seal(ENTRIES, None)
+    anchors = [Anchor(position=link.position, chain_hash=link.chain_hash) for link in links]
+    assert walked(archived(), anchors) == []
+    wrong = Anchor(position=3, chain_hash="0" * 64)
+    assert [fault.position for fault in walked(archived(), [wrong])] == [3]
+
+
+def test_an_archived_range_must_follow_the_chain() -> None:
+    """Another link before it, a gap before it, or a log that tells otherwise: each is a fault."""
+    assert [fault.position for fault in walked(archived(before_hash="1" * 64))] == [1]
+    assert [fault.position for fault in walked(archived(is_told=False))] == [1]
+    assert "removed" in walked(archived(first_position=2))[0].what
+    assert [fault.position for fault in walked(archived(head_hash="1" * 64))] == [4]

@@ -66,6 +66,7 @@ NOT_SHAPING: dict[str, Any] = {
     "replay__allow_global_scope": True,
     "replay__allow_downgrade": True,
     "replay__lag_s_max": 10.0,
+    "outbox__pause_s_max": 10.0,
     "outbox__batch": 10,
     "outbox__payload_bytes_max": 1000,
     "datasets__folder": "datasets",  # what is in it shapes: the catalogue's fingerprint tells
@@ -73,6 +74,11 @@ NOT_SHAPING: dict[str, Any] = {
     "governance__approval_hours": 8.0,
     "ledger__retry_base_s": 1.0,
     "ledger__retry_cap_s": 60.0,
+    "retention__attempts_days": 30,
+    "retention__events_days": 30,
+    "retention__audit_days": 400,
+    "retention__archive": "s3://archive/ledger",
+    "retention__format": "parquet",
 }
 
 

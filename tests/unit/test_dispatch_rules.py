@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallgrass.outbox.dispatch_rules import (
-    RETRY_AFTER_S_MAX,
     AttemptOutcome,
     ClaimedEvent,
     DispatchRules,
@@ -22,7 +21,7 @@ from tallgrass.outbox.dispatch_rules import (
 )
 from tallgrass.outbox.event import OutboxEvent
 from tallgrass.retry import Backoff
-from tallgrass.sinks.protocol import Delivered, Undelivered
+from tallgrass.sinks.protocol import RETRY_AFTER_S_MAX, Delivered, Undelivered
 
 EVENT = OutboxEvent(
     outbox_id="00000000-0000-4000-8000-000000000001",

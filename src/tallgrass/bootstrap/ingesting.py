@@ -58,9 +58,11 @@ def ingest(
     stop: Callable[[], bool],
     recorder: Recorder = NOBODY,
     sleep: Callable[[float], None] = time.sleep,
+    replay_run_id: str | None = None,
 ) -> LoopReport:
     """Run one worker process until it is told to stop, or until its work is done.
 
+    What its queue brings that is new to the ledger is work of the replay run that is given.
     A process that slept past its lease is fenced and can write nothing more under it. It lives, so
     it goes on under a new one.
     """
@@ -73,7 +75,14 @@ def ingest(
             config=config,
             catalogue=catalogue,
             stores=closes.enter_context(
-                closing(open_current_stores(config, catalogue=catalogue, recorder=recorder))
+                closing(
+                    open_current_stores(
+                        config,
+                        catalogue=catalogue,
+                        recorder=recorder,
+                        replay_run_id=replay_run_id,
+                    )
+                )
             ),
             beating=closes.enter_context(closing(open_stores(config))),
             beating_queue=closes.enter_context(closing(open_queue(config))),

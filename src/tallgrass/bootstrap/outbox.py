@@ -14,6 +14,7 @@ from tallgrass.bootstrap.stores import Stores, open_current_stores, open_stores
 from tallgrass.config import Config
 from tallgrass.errors import ConfigError, did_you_mean
 from tallgrass.governance.policy import Policies
+from tallgrass.outbox.breaker import Breaker
 from tallgrass.outbox.deliveries import TargetCounts
 from tallgrass.outbox.dispatch_loop import DispatchLoop, DispatchReport, DispatchUntil
 from tallgrass.outbox.dispatch_rules import DispatchRules
@@ -80,8 +81,9 @@ def dispatch(
         for target in chosen:
             sink = closes.enter_context(closing(open_target(target, resources)))
             number = 1 if until is DispatchUntil.ONCE else target.concurrency
+            breaker = _open_breaker(config)
             lanes += [
-                _open_lane(config, target, sink, number, stop, recorder, policies)
+                _open_lane(config, target, sink, number, stop, recorder, policies, breaker)
                 for _ in range(number)
             ]
         recorder.event(names.DISPATCH_STARTED, targets=" ".join(each.name for each in chosen))
@@ -101,8 +103,9 @@ def _open_lane(
     stop: Callable[[], bool],
     recorder: Recorder,
     policies: Policies,
+    breaker: Breaker | None,
 ) -> Lane:
-    """Wire one dispatcher; the lanes of a target share its rate."""
+    """Wire one dispatcher; the lanes of a target share its rate and its breaker."""
     stores = open_stores(config)
     rate = None if target.rate is None else target.rate / lanes
     batch = config.integer("outbox.batch")
@@ -120,6 +123,7 @@ def _open_lane(
         ordered=target.ordered,
         stop=stop,
         policies=policies,
+        breaker=breaker,
     )
     loop = DispatchLoop(
         dispatcher,
@@ -129,6 +133,18 @@ def _open_lane(
         rate=rate,
     )
     return Lane(loop=loop, close=stores.close)
+
+
+def _open_breaker(config: Config) -> Breaker | None:
+    pause_s_max = config.number("outbox.pause_s_max")
+    if not pause_s_max:
+        return None
+    return Breaker(
+        pause_s_max=pause_s_max,
+        probe_s_max=config.number("outbox.lease_s"),
+        monotonic=time.monotonic,
+        random=random.random,
+    )
 
 
 def _open_wake(config: Config) -> Wake:

@@ -108,7 +108,7 @@ def open_plan(
     datasets = reader.datasets(selection, named)
     require_known_datasets(selection, [*datasets, *(each.id for each in catalogue.datasets)])
     header = PlanHeader(
-        replay_run_id=_run_id(request.replay_run_id, ids),
+        replay_run_id=new_run_id(request.replay_run_id, ids),
         env=config.text("env"),
         mode=selection.mode,
         intent=selection.purpose.intent,
@@ -130,7 +130,7 @@ def open_plan(
         allow_downgrade=config.flag("replay.allow_downgrade"),
     )
     off = stores.switches.switched_off(SwitchScope.REPLAY)
-    denies = _denies(policies, off, selection.mode)
+    denies = gate_denies(policies, off, selection.mode)
     allow_global = config.flag("replay.allow_global_scope")
     return Plan(
         stream=PlanStream(PlanRules(header=header, ledger=config.rules, denies=denies)),
@@ -154,7 +154,8 @@ def configured_caps(config: Config) -> Caps:
     )
 
 
-def _run_id(given: str | None, ids: Callable[[], UUID]) -> str:
+def new_run_id(given: str | None, ids: Callable[[], UUID]) -> str:
+    """Return the id that was given for a run, if it can be one; else a new one."""
     if given is None:
         return str(ids())
     if not fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", given):
@@ -188,7 +189,7 @@ def _approvals_needed(selection: Selection, datasets: Iterable[str], policies: P
     return max(needs, default=0)
 
 
-def _denies(policies: Policies, off: SwitchedOff, mode: ReplayMode) -> Denies:
+def gate_denies(policies: Policies, off: SwitchedOff, mode: ReplayMode) -> Denies:
     """Ask the gate as an approved run would; each question once."""
 
     @cache

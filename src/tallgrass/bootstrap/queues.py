@@ -17,7 +17,7 @@ from tallgrass.queues.embedded import EmbeddedQueue
 from tallgrass.queues.held import HeldMessages
 from tallgrass.queues.protocol import OpenQueue, QueueStatus
 from tallgrass.queues.sns_https import Get, SnsHttps
-from tallgrass.queues.sqs_address import read_address
+from tallgrass.queues.sqs_address import SqsAddress, read_address
 from tallgrass.storage.migrations import migrate, require_current_schema
 from tallgrass.storage.queue_store import QueueStore
 from tallgrass.storage.sqlite import SqliteDatabase
@@ -30,50 +30,65 @@ _SQLITE = "sqlite:///"
 def open_queue(
     config: Config,
     *,
+    url: str | None = None,
     clock: Clock = system_clock,
     ids: Callable[[], uuid.UUID] = uuid.uuid4,
     wait_s: float | None = None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> OpenQueue:
-    """Return the configured queue. The embedded one is made if it is not there.
+    """Return the configured queue, or that at `url`. The embedded one is made if it is not there.
 
     On SQS nothing is asked yet, and a receive waits for `wait_s` (queue.wait_s unless given), or
     until it is `interrupted`.
     """
-    if config.text("queue.url").startswith(_SQLITE):
-        return open_embedded_queue(config, clock=clock, ids=ids)
-    return _open_sqs_queue(config, clock, wait_s, interrupted)
+    url = url or config.text("queue.url")
+    if url.startswith(_SQLITE):
+        return open_embedded_queue(config, url=url, clock=clock, ids=ids)
+    return open_sqs_queue(config, read_address(url), clock, wait_s, interrupted)
 
 
-def open_embedded_queue(
-    config: Config, *, clock: Clock = system_clock, ids: Callable[[], uuid.UUID] = uuid.uuid4
-) -> EmbeddedQueue:
-    """Return the embedded queue, made if it is not there."""
+def open_queue_store(config: Config, url: str, *, clock: Clock = system_clock) -> QueueStore:
+    """Return the store of an embedded queue, made if it is not there."""
     database = SqliteDatabase(
-        Path(config.text("queue.url").removeprefix(_SQLITE)),
+        Path(url.removeprefix(_SQLITE)),
         clock=clock,
         lock_timeout_s=config.number("database.lock_timeout_s"),
         schema="sqlite_queue",
     )
     migrate(database)
+    return QueueStore(database)
+
+
+def open_embedded_queue(
+    config: Config,
+    *,
+    url: str | None = None,
+    clock: Clock = system_clock,
+    ids: Callable[[], uuid.UUID] = uuid.uuid4,
+) -> EmbeddedQueue:
+    """Return the embedded queue, made if it is not there."""
     return EmbeddedQueue(
         config.text("queue.name"),
-        QueueStore(database),
+        open_queue_store(config, url or config.text("queue.url"), clock=clock),
         ids=ids,
         visibility_s=config.number("queue.visibility_s"),
         max_receive_count=config.integer("queue.max_receive_count"),
     )
 
 
-def _open_sqs_queue(
-    config: Config, clock: Clock, wait_s: float | None, interrupted: Callable[[], bool]
+def open_sqs_queue(
+    config: Config,
+    address: SqsAddress,
+    clock: Clock = system_clock,
+    wait_s: float | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> OpenQueue:
+    """Return a queue of SQS; nothing is asked yet."""
     try:
         from tallgrass.queues.sqs import SqsQueue  # noqa: PLC0415 - optional extra
         from tallgrass.queues.sqs_client import open_client  # noqa: PLC0415
     except ModuleNotFoundError as exc:
         raise ConfigError("queue.url: boto3 is not installed", code="aws_missing") from exc
-    address = read_address(config.text("queue.url"))
     receivers = config.integer("queue.receivers")
     client = open_client(
         address,

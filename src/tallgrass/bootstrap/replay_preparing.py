@@ -186,6 +186,9 @@ class _Preparing:
     def _rest_of(self, run: Run) -> Prepared:
         """Plan what a run that was broken off has not applied yet."""
         order, request = run.order, self._request
+        if order.mode is ReplayMode.DLQ:
+            message = "the run is a drain: go on with `tallgrass dlq drain` and its plan"
+            raise Refused(message, code="plan_changed")
         if order.approval_id is not None:
             message = "the run was approved with its plan: give that file (--plan)"
             raise Refused(message, code="plan_changed")

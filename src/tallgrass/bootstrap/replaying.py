@@ -88,7 +88,7 @@ def run_rules(config: Config, policies: Policies, run: Run, by: Acting) -> RunRu
     return RunRules(
         ledger=config.rules,
         selection=run.order.selection,
-        denies=_denies(policies, run.order.mode, role, run.approvals),
+        denies=run_denies(policies, run.order.mode, role, run.approvals),
         code_version=run.order.code_version,
         allow_downgrade=run.order.allow_downgrade,
     )
@@ -148,7 +148,9 @@ def _pace(config: Config, prepared: Prepared, options: RunOptions) -> Pace:
     )
 
 
-def _denies(policies: Policies, mode: ReplayMode, role: Role, approvals: int) -> RunDenies:
+def run_denies(policies: Policies, mode: ReplayMode, role: Role, approvals: int) -> RunDenies:
+    """Return what asks the gate about the records of a run."""
+
     def denies(dataset: str, action: PlanAction, off: SwitchedOff) -> str | None:
         rule = gate(
             GateRequest(

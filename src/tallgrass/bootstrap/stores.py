@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import tallgrass
+from tallgrass.bootstrap.queues import open_queue_store
 from tallgrass.canonical_json import sha256_hex
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
@@ -24,6 +25,7 @@ from tallgrass.storage.audit_store import AuditStore
 from tallgrass.storage.catalog_reader import CatalogReader
 from tallgrass.storage.catalog_writes import CatalogWrites, CollectionStore
 from tallgrass.storage.change_store import ChangeStore
+from tallgrass.storage.drain_store import DrainStore
 from tallgrass.storage.exchange import Imported, export_lines, import_lines
 from tallgrass.storage.governance_store import SwitchStore
 from tallgrass.storage.health import Health, inspect
@@ -72,6 +74,7 @@ class Stores:
     deliveries: OutboxReader
     replays: ReplayStore
     replay_runs: ReplayReader
+    drains: DrainStore
 
     def close(self) -> None:
         """Close the connection."""
@@ -115,7 +118,7 @@ def ledger_rules(config: Config, catalogue: Catalogue | None) -> LedgerRules:
     return replace(config.rules, overwrites={**config.rules.overwrites, **overwrites})
 
 
-def open_stores(
+def open_stores(  # noqa: PLR0913 - everything can be passed in
     config: Config,
     *,
     clock: Clock = system_clock,
@@ -125,10 +128,12 @@ def open_stores(
     read_only: bool = False,
     catalogue: Catalogue | None = None,
     recorder: Recorder = NOBODY,
+    replay_run_id: str | None = None,
 ) -> Stores:
     """Wire all stores to the configured database.
 
-    Whoever writes through the ledger gives the catalogue: attempts keep the version of both.
+    Whoever writes through the ledger gives the catalogue: attempts keep the version of both. What
+    is new to the ledger counts as work of the replay run that is given.
     """
     database = open_database(config, clock=clock, read_only=read_only)
     rules = ledger_rules(config, catalogue)
@@ -152,6 +157,7 @@ def open_stores(
             code_version=tallgrass.__version__,
             config_version=config_version(config, catalogue),
             recorder=recorder,
+            replay_run_id=replay_run_id,
         ),
         leases=leases,
         interventions=Interventions(runner, config.rules, recorder=recorder),
@@ -168,6 +174,7 @@ def open_stores(
         deliveries=OutboxReader(database),
         replays=ReplayStore(runner, approvals, config.rules, recorder=recorder),
         replay_runs=ReplayReader(database),
+        drains=DrainStore(runner, recorder=recorder),
     )
 
 
@@ -177,6 +184,7 @@ def open_current_stores(
     read_only: bool = False,
     catalogue: Catalogue | None = None,
     recorder: Recorder = NOBODY,
+    replay_run_id: str | None = None,
 ) -> Stores:
     """Wire all stores to a database whose schema is this release's; any other is refused."""
     # Looked at through a connection that only reads: a file that is not there must not be made.
@@ -185,7 +193,13 @@ def open_current_stores(
         require_current_schema(database)
     finally:
         database.close()
-    return open_stores(config, read_only=read_only, catalogue=catalogue, recorder=recorder)
+    return open_stores(
+        config,
+        read_only=read_only,
+        catalogue=catalogue,
+        recorder=recorder,
+        replay_run_id=replay_run_id,
+    )
 
 
 def record_collections(stores: Stores, catalogue: Catalogue) -> None:
@@ -196,7 +210,13 @@ def record_collections(stores: Stores, catalogue: Catalogue) -> None:
 
 
 def migrate_database(config: Config) -> tuple[str, Sequence[str]]:
-    """Bring the configured database up to date; return its place and what was applied."""
+    """Bring the configured database up to date; return its place and what was applied.
+
+    An embedded queue that is there already is brought up to date too.
+    """
+    url = config.text("queue.url")
+    if url.startswith(_SQLITE) and Path(url.removeprefix(_SQLITE)).exists():
+        open_queue_store(config, url).close()
     database = open_database(config)
     try:
         return database.place, migrate(database).applied

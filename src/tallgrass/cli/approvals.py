@@ -25,7 +25,9 @@ from tallgrass.governance.approvals import (
 )
 from tallgrass.governance.gate import Action, approvals_needed
 from tallgrass.governance.policy import Policies
+from tallgrass.inventory.backfill import PLAN_BYTES_MAX, backfill_plan
 from tallgrass.ledger.vocabulary import Status
+from tallgrass.replay.dead_letter_plan import is_drain_plan, read_plan
 from tallgrass.replay.plan import PlanAction
 from tallgrass.replay.plan_file import PlanReading
 
@@ -52,7 +54,8 @@ def command() -> None:
     "plan_file",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="The plan that `tallgrass replay --dry-run --plan-out FILE` wrote.",
+    help="A plan, as `replay --dry-run --plan-out FILE`, `backfill --dry-run --plan-out FILE` or "
+    "`dlq plan --file FILE` wrote it.",
 )
 @click.option(
     "--release",
@@ -197,6 +200,15 @@ def _decide(
 def _plan(file: Path) -> Subject:
     """Read a plan whole: its hash, and what its rows come to rather than what it says of them."""
     with file.open("rb") as lines:
+        if (order := backfill_plan(lines.read(PLAN_BYTES_MAX + 1))) is not None:
+            return plan_subject(*order)
+        lines.seek(0)
+        if is_drain_plan(lines.readline()):
+            lines.seek(0)
+            plan = read_plan(lines)
+            counted: dict[str, int] = dict(sorted(plan.by_action.items()))
+            return plan_subject({**plan.header.document(), "actions": counted}, plan.sha256)
+        lines.seek(0)
         reading = PlanReading(lines)
         header, rows = reading.open()
         deque(rows, maxlen=0)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from tallgrass.bootstrap.retaining import open_retention
 from tallgrass.cli.anchors import (
     append_anchor,
     contradictions,
@@ -107,14 +108,24 @@ def seal(invocation: Invocation, *, anchor_file: Path | None, as_json: bool) -> 
 
 @command.command(epilog=examples("tallgrass audit verify --anchor /mnt/elsewhere/anchors.jsonl"))
 @_anchor_option
+@click.option(
+    "--archives", is_flag=True, help="Also walk archived entries, which are read from their files."
+)
 @output_option
 @pass_invocation
-def verify(invocation: Invocation, *, anchor_file: Path | None, as_json: bool) -> None:
-    """Walk the whole chain and name every entry that was edited, removed, reordered or cut off."""
+def verify(
+    invocation: Invocation, *, anchor_file: Path | None, archives: bool, as_json: bool
+) -> None:
+    """Walk the whole chain and name every entry that was edited, removed, reordered or cut off.
+
+    Entries that left for an archive are passed over by the links that its record holds.
+    """
     path = _anchor_file(invocation, anchor_file)
     anchors = [] if path is None else require_heads(path)
     with invocation.stores(read_only=True) as stores:
-        verifier, unsealed = stores.audit.verify(anchors)
+        read = open_retention(invocation.config, stores).rows_of if archives else None
+        verifier, unsealed = stores.audit.verify(anchors, read_archive=read)
+        archived = stores.audit.archived()
     faults = verifier.faults + [
         Fault(position=position, what="the anchor file holds two different heads for it")
         for position in contradictions(anchors)
@@ -125,13 +136,14 @@ def verify(invocation: Invocation, *, anchor_file: Path | None, as_json: bool) -
                 "ok": not faults,
                 "sealed": verifier.position,
                 "unsealed": unsealed,
+                "archived": archived,
                 "head": verifier.head,
                 "anchors": len(anchors),
                 "faults": faults,
             }
         )
     else:
-        _show_chain(verifier.head, unsealed, faults, anchors, path)
+        _show_chain(verifier.head, (unsealed, archived), faults, anchors, path)
     if faults:
         message = f"the audit log has {len(faults)} fault{'s' if len(faults) > 1 else ''}"
         raise AuditBroken(message)
@@ -179,7 +191,7 @@ def _show_entries(entries: list[StoredEntry], next_cursor: int | None) -> None:
 
 def _show_chain(
     head: Anchor | None,
-    unsealed: int,
+    counts: tuple[int, int],
     faults: list[Fault],
     anchors: list[Anchor],
     path: Path | None,
@@ -190,7 +202,8 @@ def _show_chain(
         [
             ("chain", cell("broken", "red") if faults else cell("holds", "green")),
             ("sealed", 0 if head is None else head.position),
-            ("not yet sealed", unsealed),
+            ("archived", counts[1]),
+            ("not yet sealed", counts[0]),
             ("head", None if head is None else head.chain_hash),
             (
                 "anchors",

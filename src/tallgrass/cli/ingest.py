@@ -2,13 +2,14 @@
 
 import sys
 import threading
+from contextlib import closing
 from dataclasses import asdict
 
 import click
 
 from tallgrass.bootstrap.ingesting import ingest
 from tallgrass.bootstrap.queues import check_queue
-from tallgrass.bootstrap.stores import open_current_stores
+from tallgrass.bootstrap.stores import Stores, open_current_stores
 from tallgrass.cli.dispatch_beside import DispatchBeside
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.outbox_view import dispatch_document, show_result
@@ -17,7 +18,10 @@ from tallgrass.cli.text import hide_credentials, print_json
 from tallgrass.cli.worker_processes import run_processes
 from tallgrass.clock import system_clock
 from tallgrass.config import Config
+from tallgrass.errors import InvalidInput, UnknownRecord
+from tallgrass.governance.policy import ReplayMode
 from tallgrass.ingest_loop import LoopReport, Until
+from tallgrass.queues.replay_queues import is_replay_queue
 from tallgrass.telemetry.log_recorder import LogRecorder
 
 PROCESSES_MAX = 64
@@ -44,6 +48,11 @@ PROCESSES_MAX = 64
     help="How many workers, each a process of its own.",
 )
 @click.option("--batch", type=int, metavar="N", help="Units worked on together (worker.batch).")
+@click.option(
+    "--replay-run-id",
+    metavar="ID",
+    help="Work off the queue of this drain (`dlq drain --to replay-queue`), under its id.",
+)
 @click.option("--dispatch", "dispatching", is_flag=True, help="Deliver the events as well.")
 @output_option
 @pass_invocation
@@ -57,6 +66,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     drain: bool,
     processes: int,
     batch: int | None,
+    replay_run_id: str | None,
     dispatching: bool,
     as_json: bool,
 ) -> None:
@@ -73,7 +83,8 @@ def command(  # noqa: PLR0913 - one parameter an option
     )
     until = Until.ONCE if once else Until.DRAINED if drain else Until.STOPPED
     # A database or queue that cannot be used is told once, before any process starts.
-    open_current_stores(config, read_only=True).close()
+    with closing(open_current_stores(config, read_only=True)) as stores:
+        _require_drain(stores, config, replay_run_id)
     check_queue(config)
     beside = DispatchBeside(config, _recorder()) if dispatching else None
     delivered = None
@@ -82,9 +93,11 @@ def command(  # noqa: PLR0913 - one parameter an option
             beside.start()
         try:
             report = (
-                _run_here(config, until, stop)
+                _run_here(config, until, stop, replay_run_id)
                 if processes == 1
-                else run_processes(config, until, stop, processes, _recorder())
+                else run_processes(
+                    config, until, stop, processes, _recorder(), replay_run_id=replay_run_id
+                )
             )
         finally:
             if beside is not None:
@@ -104,7 +117,21 @@ def log_line(line: str) -> None:
     sys.stderr.flush()
 
 
-def _run_here(config: Config, until: Until, stop: threading.Event) -> LoopReport:
+def _require_drain(stores: Stores, config: Config, replay_run_id: str | None) -> None:
+    """Refuse a run that is no drain, and a queue that is not the run's own."""
+    if replay_run_id is None:
+        return
+    run = stores.replay_runs.find(replay_run_id)
+    if run is None or run.order.mode is not ReplayMode.DLQ:
+        raise UnknownRecord(f"there is no drain {replay_run_id}", code="run_unknown")
+    if not is_replay_queue(config.text("queue.url"), replay_run_id):
+        message = f"--replay-run-id: {config.text('queue.url')} is not the queue of that run"
+        raise InvalidInput(message)
+
+
+def _run_here(
+    config: Config, until: Until, stop: threading.Event, replay_run_id: str | None
+) -> LoopReport:
     def sleep(seconds: float) -> None:
         stop.wait(seconds)
 
@@ -114,6 +141,7 @@ def _run_here(config: Config, until: Until, stop: threading.Event) -> LoopReport
         stop=stop.is_set,
         sleep=sleep,
         recorder=_recorder(),
+        replay_run_id=replay_run_id,
     )
 
 

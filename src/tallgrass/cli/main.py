@@ -25,6 +25,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "aws": ("aws", "Set up AWS: the queue that NOAA's topics send to."),
     "doctor": ("doctor", "Find what would stop the pipeline, each with its fix."),
     "ingest": ("ingest", "Turn notifications into a catalog."),
+    "backfill": ("backfill", "Make due what a bucket holds and no notification brought."),
+    "follow": ("follow", "Keep a catalog up to date from listings: no account, no queue."),
     "status": ("status", "Show the whole pipeline on one page."),
     "simulate": ("simulate", "Make a feed: objects, and messages that announce them."),
     "db": ("db", "Prepare and check the database."),
@@ -33,6 +35,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "poison": ("poison", "Messages that could not be understood: list, show, feed again."),
     "outbox": ("outbox", "Events on their way out: dispatch, status, list, show, requeue, ledger."),
     "replay": ("replay", "Run units again: failed ones, and with an approved plan succeeded ones."),
+    "reconcile": ("reconcile", "Compare bucket, ledger and catalog, and say what would mend them."),
+    "dlq": ("dlq", "Dead letters: classify, plan, drain, report, close."),
     "verify": ("verify", "Prove the catalog: make its documents again, and compare the bytes."),
     "stac": (
         "stac",
@@ -54,6 +58,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "incidents": ("incidents", "Incidents, which a replay refers to: open, list, show, close."),
     "actors": ("actors", "Who may act: add, rotate, revoke, list."),
     "audit": ("audit", "The log of who did what: list, seal, verify."),
+    "retention": (
+        "retention",
+        "Old rows leave for archives: plan, apply, list, show, search.",
+    ),
     "config": ("config", "Show and check the configuration."),
     "explain": ("explain", "Say what a code means and what to do about it."),
 }

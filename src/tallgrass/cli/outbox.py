@@ -16,6 +16,7 @@ from tallgrass.cli.invocation import (
 )
 from tallgrass.cli.outbox_ledger import ledger
 from tallgrass.cli.outbox_view import (
+    OutboxStatus,
     delivery_document,
     dispatch_document,
     show_delivery,
@@ -95,22 +96,26 @@ def dispatch_events(
 def status(invocation: Invocation, *, as_json: bool) -> None:
     """Count the events of each target by where they stand; tell the age of the oldest.
 
-    On a target that keeps order an exhausted event holds back those behind it: they are told too.
+    What keeps events is told too: a target that is down, and on a target that keeps order an
+    exhausted event that holds back those behind it, or an older transaction that is still open.
     """
     config = invocation.config
+    ordered = [target.name for target in chosen_targets(config) if target.ordered]
     with invocation.stores(read_only=True) as stores:
-        counts = stores.deliveries.counts(with_dispatched=True)
-        held = {
-            target.name: stores.deliveries.held_back(target.name)
-            for target in chosen_targets(config)
-            if target.ordered
-        }
-    known = frozenset(config.routing.targets)
-    now = system_clock()
+        deliveries = stores.deliveries
+        waits = {name: deliveries.waits_for_transaction(name) for name in ordered}
+        found = OutboxStatus(
+            counts=deliveries.counts(with_dispatched=True),
+            held={name: deliveries.held_back(name) for name in ordered},
+            waits={name: wait for name, wait in waits.items() if wait is not None},
+            failures=deliveries.last_failures(),
+            known=frozenset(config.routing.targets),
+            now=system_clock(),
+        )
     if as_json:
-        print_json(status_document(counts, held, known, now))
+        print_json(status_document(found))
     else:
-        show_status(counts, held, known, now)
+        show_status(found)
 
 
 @command.command(

@@ -1,13 +1,22 @@
 """Deliveries for people and programs."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from datetime import datetime
 
 from tallgrass.bootstrap.outbox import DispatchResult
-from tallgrass.cli.text import plain, printable
-from tallgrass.outbox.deliveries import Requeued, StoredDelivery, TargetCounts, WholeDelivery
+from tallgrass.cli.text import duration, plain, printable
+from tallgrass.outbox.breaker import DOWN
+from tallgrass.outbox.deliveries import (
+    LastFailure,
+    Requeued,
+    StoredDelivery,
+    TargetCounts,
+    TransactionWait,
+    WholeDelivery,
+)
 
 _STATE_STYLES = {
     "pending": "cyan",
@@ -17,7 +26,33 @@ _STATE_STYLES = {
     "dispatched": "green",
 }
 
-HeldBack = Mapping[str, Mapping[str, int]]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxStatus:
+    """What `outbox status` tells, by target."""
+
+    counts: Mapping[str, TargetCounts]
+    #: Events behind an exhausted one, by dataset.
+    held: Mapping[str, Mapping[str, int]]
+    waits: Mapping[str, TransactionWait]
+    failures: Mapping[str, LastFailure]
+    #: Targets that the configuration declares.
+    known: AbstractSet[str]
+    now: datetime
+
+    @property
+    def names(self) -> list[str]:
+        """All targets, in order."""
+        return sorted({*self.counts, *self.known})
+
+    def counts_of(self, name: str) -> TargetCounts:
+        """Return the counts of a target; one that has no events has none of any kind."""
+        return self.counts.get(name, TargetCounts(target=name, dispatched=0))
+
+    def down(self, name: str) -> LastFailure | None:
+        """Return how a target failed that may be left alone by now, as it is down."""
+        failure = self.failures.get(name)
+        return failure if failure is not None and failure.error_code in DOWN else None
 
 
 def delivery_document(delivery: StoredDelivery) -> dict[str, object]:
@@ -35,19 +70,19 @@ def whole_document(whole: WholeDelivery) -> dict[str, object]:
     }
 
 
-def status_document(
-    counts: Mapping[str, TargetCounts], held: HeldBack, known: AbstractSet[str], now: datetime
-) -> dict[str, object]:
+def status_document(status: OutboxStatus) -> dict[str, object]:
     """Return the counts of each target, with what is odd about it."""
     return {
         "targets": [
             {
-                **plain(counts.get(name, TargetCounts(target=name, dispatched=0))),
-                "oldest_s": age_s(counts.get(name), now),
-                "declared": name in known,
-                "held_back": dict(held.get(name, {})),
+                **plain(status.counts_of(name)),
+                "oldest_s": age_s(status.counts.get(name), status.now),
+                "declared": name in status.known,
+                "held_back": dict(status.held.get(name, {})),
+                "waits_for_transaction": plain(status.waits.get(name)),
+                "down": plain(status.down(name)),
             }
-            for name in sorted({*counts, *known})
+            for name in status.names
         ]
     }
 
@@ -73,16 +108,14 @@ def age_s(counts: TargetCounts | None, now: datetime) -> float | None:
     return max(0.0, round((now - counts.oldest_at).total_seconds(), 3))
 
 
-def show_status(
-    counts: Mapping[str, TargetCounts], held: HeldBack, known: AbstractSet[str], now: datetime
-) -> None:
-    """Print a line a target."""
+def show_status(status: OutboxStatus) -> None:
+    """Print a line a target, and below what keeps events."""
     from tallgrass.cli.tables import cell, say, show_table  # noqa: PLC0415 - rich is for tables
 
     rows = []
-    for name in sorted({*counts, *known}):
-        one = counts.get(name, TargetCounts(target=name, dispatched=0))
-        age = age_s(one, now)
+    for name in status.names:
+        one = status.counts_of(name)
+        age = age_s(one, status.now)
         rows.append(
             (
                 name,
@@ -91,17 +124,30 @@ def show_status(
                 one.retrying,
                 cell(one.exhausted, "red" if one.exhausted else ""),
                 one.dispatched,
-                "nothing waits" if age is None else f"{age:,.0f} s",
+                "nothing waits" if age is None else duration(age),
             )
         )
     columns = ("target", "pending", "in flight", "retrying", "exhausted", "dispatched", "oldest")
     show_table(columns, rows, right=columns[1:])
-    for name in sorted(set(counts) - known):
-        say(cell(f"{name}: no such target is declared; its events wait.", "yellow"))
-    for name, datasets in sorted(held.items()):
-        for dataset, number in datasets.items():
-            text = f"{name}: {number:,} events of {dataset} wait behind an exhausted one."
-            say(cell(text, "red"))
+    for name in status.names:
+        for text, style in _oddities(status, name):
+            say(cell(f"{name}: {text}", style))
+
+
+def _oddities(status: OutboxStatus, name: str) -> Iterator[tuple[str, str]]:
+    """Yield what keeps the events of a target, each with its colour."""
+    if name not in status.known:
+        yield "no such target is declared; its events wait.", "yellow"
+    for dataset, number in status.held.get(name, {}).items():
+        yield f"{number:,} events of {dataset} wait behind an exhausted one.", "red"
+    if (wait := status.waits.get(name)) is not None:
+        since = "" if wait.open_s is None else f" for {duration(wait.open_s)}"
+        whose = "" if wait.pid is None else f" (process {wait.pid} of the server)"
+        yield f"{wait.events:,} events wait for a transaction open{since}{whose}.", "yellow"
+    if (down := status.down(name)) is not None:
+        in_s = max(0.0, (down.next_try_at - status.now).total_seconds())
+        told = f"it is down: {down.error_code}, {down.last_error}; {down.due:,} events are due"
+        yield f"{told}; it is tried again within {duration(in_s)}.", "red"
 
 
 def show_page(page: Sequence[StoredDelivery], next_cursor: str | None) -> None:

@@ -6,7 +6,7 @@ import click
 
 from tallgrass.bootstrap.queues import read_queue_status
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
-from tallgrass.cli.text import hide_credentials, print_json
+from tallgrass.cli.text import duration, hide_credentials, print_json
 from tallgrass.clock import system_clock
 from tallgrass.config import Config
 from tallgrass.errors import QueueMissing
@@ -96,6 +96,6 @@ def _show(config: Config, found: QueueStatus, now: datetime) -> None:
 def _oldest(found: QueueStatus, now: datetime) -> str:
     age_s = _age_s(found.oldest_sent_at, now)
     if age_s is not None:
-        return f"{age_s:,.0f} s"
+        return duration(age_s)
     # SQS tells no age: only its metrics do.
     return "not told" if found.visible or found.in_flight else "nothing waits"

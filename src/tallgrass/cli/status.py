@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tallgrass.bootstrap.queues import read_queue_status
+from tallgrass.bootstrap.retaining import disk_forecast
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
-from tallgrass.cli.text import print_json
+from tallgrass.cli.text import duration, print_json
 from tallgrass.clock import Clock, system_clock
 from tallgrass.governance.switches import KillSwitch, SwitchedOff, SwitchScope
 from tallgrass.intake.poison import PoisonState
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tallgrass.bootstrap.views import LedgerStats, ProjectionLag
+    from tallgrass.inventory.retention import DiskForecast
     from tallgrass.outbox.deliveries import TargetCounts
     from tallgrass.queues.protocol import QueueStatus
 
@@ -40,6 +42,7 @@ class Overview:
     undelivered: dict[str, TargetCounts]
     #: None where the catalog is not copied to pgstac.
     projection: ProjectionLag | None
+    disk: DiskForecast
     now: datetime
 
     @property
@@ -59,7 +62,8 @@ def command(invocation: Invocation, *, queue: str | None, as_json: bool) -> None
     """Show the whole pipeline on one page.
 
     Units by state, how far behind it is, the queue, what is parked or stale, who works, which kill
-    switches are on, how many poison messages wait, which events are undelivered. Writes nothing.
+    switches are on, how many poison messages wait, which events are undelivered, how long the disk
+    lasts. Writes nothing.
     """
     found = _look(invocation, queue, system_clock)
     if as_json:
@@ -78,6 +82,8 @@ def _look(invocation: Invocation, queue: str | None, clock: Clock) -> Overview:
         poison = stores.poison.counts()
         undelivered = stores.deliveries.counts()
         projection = stores.catalog.projection_lag()
+        now = clock()
+        disk = disk_forecast(stores, units=_units(stats), now=now)
     return Overview(
         stats=stats,
         parked=_parked(due, off),
@@ -87,8 +93,13 @@ def _look(invocation: Invocation, queue: str | None, clock: Clock) -> Overview:
         poison=poison,
         undelivered=undelivered,
         projection=projection,
-        now=clock(),
+        disk=disk,
+        now=now,
     )
+
+
+def _units(stats: LedgerStats) -> int:
+    return sum(sum(counts.values()) for counts in stats.by_dataset.values())
 
 
 def _parked(due: dict[str, int], off: SwitchedOff) -> int:
@@ -120,6 +131,7 @@ def _document(found: Overview) -> dict[str, object]:
         "poison": found.poison,
         "outbox": _outbox(found),
         "projection": _projection(found.projection, found.now),
+        "disk": {**asdict(found.disk), "days_left": found.disk.days_left},
         "switches": found.switches,
     }
 
@@ -172,6 +184,7 @@ def _show(found: Overview) -> None:
             title="Copy in pgstac",
         )
     show_facts([("undelivered", _undelivered(found))], title="Outbox")
+    show_facts(_disk(found.disk), title="Disk")
     if not found.switches:
         say("No kill switch is on.")
         return
@@ -184,6 +197,19 @@ def _show(found: Overview) -> None:
         ],
         wide=("reason",),
     )
+
+
+def _disk(disk: DiskForecast) -> list[tuple[str, str]]:
+    grows, lasts = "unknown: no unit has data of the last day", "unknown"
+    if disk.bytes_per_day is not None:
+        grows = f"{disk.bytes_per_day / 1e6:,.1f} MB a day"
+    if disk.days_left is not None:
+        lasts = f"{disk.days_left:,.0f} days"
+    return [
+        ("database", f"{disk.database_bytes / 1e6:,.1f} MB"),
+        ("grows by", grows),
+        ("lasts for", lasts),
+    ]
 
 
 def _poison(counts: dict[PoisonState, int]) -> str:
@@ -229,4 +255,4 @@ def _oldest(queue: QueueStatus, now: datetime) -> str:
 
 def _lag(since: datetime | None, now: datetime) -> str:
     seconds = _age(since, now)
-    return "nothing waits" if seconds is None else f"{seconds:,.0f} s"
+    return "nothing waits" if seconds is None else duration(seconds)

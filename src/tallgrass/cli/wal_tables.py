@@ -97,6 +97,9 @@ def show_unit(
         right=("#",),
         wide=("error",),
     )
+    if gone := record.attempts - len(attempts):
+        find = f"tallgrass retention search --wal-id {record.wal_id}"
+        say(f"{gone:,} older attempts left for archives: {find}", "dim")
     for attempt in attempts:
         if attempt.issues:
             say(

@@ -42,14 +42,20 @@ class WorkerDied(PermanentError):
 
 
 def run_processes(
-    config: Config, until: Until, stop: threading.Event, number: int, recorder: Recorder
+    config: Config,
+    until: Until,
+    stop: threading.Event,
+    number: int,
+    recorder: Recorder,
+    *,
+    replay_run_id: str | None = None,
 ) -> LoopReport:
     """Run so many workers and add up what they did.
 
     A worker that dies is told at once and replaced after a rest, unless each has only one round.
     What ended with an error is told at the end.
     """
-    crew = _Crew(config, until, recorder)
+    crew = _Crew(config, until, recorder, replay_run_id)
     try:
         for _ in range(number):
             crew.start()
@@ -70,8 +76,11 @@ class _Member:
 class _Crew:
     """The worker processes that run now, and those that are to be started again."""
 
-    def __init__(self, config: Config, until: Until, recorder: Recorder) -> None:
+    def __init__(
+        self, config: Config, until: Until, recorder: Recorder, replay_run_id: str | None
+    ) -> None:
         self._config = config
+        self._replay_run_id = replay_run_id
         self._until = until
         self._recorder = recorder
         self._context = multiprocessing.get_context("spawn")
@@ -85,7 +94,9 @@ class _Crew:
     def start(self) -> None:
         """Start one more worker."""
         ours, theirs = self._context.Pipe()
-        child = self._context.Process(target=_work, args=(self._config, self._until, theirs))
+        child = self._context.Process(
+            target=_work, args=(self._config, self._until, theirs, self._replay_run_id)
+        )
         child.start()
         theirs.close()  # otherwise nobody would notice that the child has died
         self._members[ours] = _Member(child, time.monotonic())
@@ -153,7 +164,9 @@ def _tell(connection: Connection) -> None:
         connection.send(None)
 
 
-def _work(config: Config, until: Until, parent: Connection) -> None:
+def _work(
+    config: Config, until: Until, parent: Connection, replay_run_id: str | None = None
+) -> None:
     """Be a worker process."""
     from tallgrass.cli.ingest import log_line  # noqa: PLC0415 - imports this module
 
@@ -173,6 +186,7 @@ def _work(config: Config, until: Until, parent: Connection) -> None:
             stop=lambda: told.is_set() or parent.poll(),
             sleep=sleep,
             recorder=LogRecorder(log_line, system_clock),
+            replay_run_id=replay_run_id,
         )
     except TallgrassError as error:
         answer = error

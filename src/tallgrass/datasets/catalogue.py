@@ -18,7 +18,9 @@ from tallgrass.errors import ConfigError, InvalidInput
 __all__ = ["Catalogue", "IgnoredKey", "KeyMatch", "default_catalogue"]
 
 #: Fields of a dataset that change no output: addresses, and what only plans the work.
-_SHAPES_NO_OUTPUT = frozenset({"topics", "retired_topics", "cadence_s", "priority", "folders"})
+_SHAPES_NO_OUTPUT = frozenset(
+    {"topics", "retired_topics", "cadence_s", "priority", "folders", "expires_after_days"}
+)
 #: Keys that are remembered: those of some batches.
 _ROUTES_KEPT = 2048
 
@@ -148,11 +150,12 @@ def _described(value: Any, leave_out: frozenset[str] = frozenset()) -> Any:
     """Return a definition as a JSON value that does not depend on any order without meaning."""
     if isinstance(value, Dataset):
         names = [field.name for field in fields(value) if field.name not in leave_out]
-        described = {name: _described(getattr(value, name)) for name in names}
+        described = {name: _described(getattr(value, name), leave_out) for name in names}
         mirrors = {provider: sorted(names) for provider, names in value.mirrors.items()}
         return {**described, "buckets": sorted(value.buckets), "mirrors": mirrors}
     if is_dataclass(value):
-        return {field.name: _described(getattr(value, field.name)) for field in fields(value)}
+        names = [field.name for field in fields(value) if field.name not in leave_out]
+        return {name: _described(getattr(value, name), leave_out) for name in names}
     if isinstance(value, re.Pattern):
         return value.pattern
     if isinstance(value, Mapping):

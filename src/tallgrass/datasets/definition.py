@@ -110,6 +110,18 @@ class KeyGrammar(KeyLayout):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FolderRules:
+    """How keys begin by the time of the data, so that a bucket is listed for that time alone."""
+
+    #: Such as ``GLM-L2-LCFA/{YYYY}/{DDD}/{HH}/``; ``{*}/`` stands for any folder.
+    begins: tuple[str, ...]
+    #: Data may start so long after the hour or day that their key begins with: forecasts do.
+    ahead_hours: int = 0
+    #: Or so long before it.
+    behind_hours: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IntegrityRules:
     """What integrity-check asks of an object."""
 
@@ -198,6 +210,8 @@ class Dataset:
     key: KeyGrammar
     item: ItemRules
     integrity: IntegrityRules
+    #: None where keys do not begin with a time that could be told beforehand.
+    folders: FolderRules | None = None
     #: Issue code → severity; an issue that is not listed has its default.
     severities: Mapping[str, Severity] = field(default_factory=dict)
     governance: GovernanceDefaults

@@ -17,6 +17,7 @@ _Read = Callable[[Table, str], Any]
 
 #: More than anybody could ask; a mistyped number would lock a dataset for ever.
 APPROVALS_MAX = 10
+DAYS_MAX = 36_500
 
 
 def load_governance(table: Table) -> GovernanceDefaults:
@@ -70,6 +71,13 @@ def _degrees(table: Table, name: str) -> float:
     return float(value)
 
 
+def _days(table: Table, name: str) -> int:
+    number = table.whole(name)
+    if not 1 <= number <= DAYS_MAX:
+        raise table.refusal(name, f"must be between 1 and {DAYS_MAX}, not {number}")
+    return number
+
+
 def _overwrite(table: Table, name: str) -> Overwrite:
     return table.word(name, Overwrite)
 
@@ -83,6 +91,7 @@ _OPTIONAL: dict[str, _Read] = {
     "masking_degrees": _degrees,
     "overwrite": _overwrite,
     "policy_ref": Table.text,
+    "expires_after_days": _days,
 }
 
 

@@ -4,6 +4,7 @@
     priority
     [aliases]        former bucket = the one of buckets that its objects moved to
     [mirrors]        other provider = its buckets with the same keys
+    [folders]        begins, ahead_hours, behind_hours: see `folder_loader`
     [key]            prefixes or rest, pattern (a verbose regular expression, matched as a whole),
                      accumulation
     [key.start]      form, groups and what is added; likewise [key.end] and [key.reference]
@@ -45,6 +46,7 @@ from tallgrass.datasets.definition import (
 )
 from tallgrass.datasets.examples import Example, read_examples
 from tallgrass.datasets.fields import INVALID, Table, nearest_or_all
+from tallgrass.datasets.folder_loader import load_folders
 from tallgrass.datasets.governance_loader import load_governance
 from tallgrass.datasets.key_loader import load_grammar, require_group
 from tallgrass.error_codes import is_unit_code, registry
@@ -117,6 +119,7 @@ def load_with_examples(text: str, place: str) -> tuple[Dataset, tuple[Example, .
         key=grammar,
         item=_item(table.table("item"), groups, table.text("provider"), generic=grammar.generic),
         integrity=_integrity(table.optional_table("integrity")),
+        folders=load_folders(table.optional_table("folders"), grammar.prefixes),
         severities=_severities(table.optional_table("severities")),
         governance=load_governance(table.table("governance")),
     )

@@ -6,13 +6,20 @@ time is listed once; the others are there or not, and the next listing tells.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import (
+    BaseError,
+    InvalidPathError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
 
 from tallgrass.errors import ListingBroken, ListingRefused
 from tallgrass.evidence.cloud_objects import CloudObjects, is_passing, status_of
@@ -26,11 +33,14 @@ if TYPE_CHECKING:
 PAGE_SIZE = 1000
 
 _AFTER_SURROGATES = 0xE000
+_DENIED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _REDIRECTS = (HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.TEMPORARY_REDIRECT)
 #: obstore follows a redirect that names an address; S3's name none for a bucket of elsewhere.
 _MOVED = ("redirect", "PermanentRedirect")
 
 Page = Sequence[ListedObject]
+#: Lists a bucket: its name, a prefix, and the key to go on after.
+PlainPages = Callable[[str, str, str], Iterator[Page]]
 
 
 class Listing(Protocol):
@@ -42,6 +52,9 @@ class Listing(Protocol):
         In the order of the keys' bytes. A failure is told by an error; what was yielded before it
         stands, and the last key of it is where to go on.
         """
+
+    def folders(self, bucket: str, folder: str = "") -> Sequence[str]:
+        """Return the folders right below a folder, each as a whole prefix with its slash."""
 
 
 _PAUSE = Backoff(base_s=1.0, cap_s=30.0)
@@ -65,8 +78,11 @@ class CloudListing:
         sleep: Callable[[float], object],
         random: Callable[[], float],
         persistence: Persistence | None = None,
+        plain: PlainPages | None = None,
     ) -> None:
         self._objects = objects
+        #: Lists what obstore cannot name.
+        self._plain = plain
         self._sleep = sleep
         self._random = random
         self._persistence = persistence or Persistence()
@@ -81,12 +97,36 @@ class CloudListing:
                     failures, after = 0, _key_of(page[-1])
             except (OSError, ValueError, BaseError) as exc:
                 failures += 1
-                self._tell(exc, bucket, after, failures)
-                self._sleep(self._persistence.pause.delay_s(failures, self._random))
+                self._pause(exc, bucket, after, failures)
             else:
                 return
 
+    def folders(self, bucket: str, folder: str = "") -> Sequence[str]:
+        """Return the folders right below a folder."""
+        scheme, _, name = bucket.partition("://")
+        failures = 0
+        while True:
+            try:
+                found = self._objects.store(scheme, name).list_with_delimiter(folder or None)
+            except (OSError, ValueError, BaseError) as exc:
+                failures += 1
+                self._pause(exc, bucket, folder, failures)
+            else:
+                return sorted(f"{each.removesuffix('/')}/" for each in found["common_prefixes"])
+
     def _listed(self, bucket: str, prefix: str, after: str) -> Iterator[Page]:
+        """List through obstore; from a page on of which it cannot name a key, as `plain` does."""
+        try:
+            for page in self._by_obstore(bucket, prefix, after):
+                yield page
+                after = _key_of(page[-1])
+        except InvalidPathError as exc:
+            if self._plain is None or not bucket.startswith("s3://"):
+                message = f"{bucket} has a key with an empty or dotted part, after {after!r}"
+                raise ListingRefused(f"{message}; list it elsewhere, for --listing") from exc
+            yield from self._plain(bucket, prefix, after)
+
+    def _by_obstore(self, bucket: str, prefix: str, after: str) -> Iterator[Page]:
         scheme, _, name = bucket.partition("://")
         # The store takes whole folders only; the first key of the prefix is found by its order.
         folder = prefix[: prefix.rfind("/") + 1]
@@ -101,12 +141,14 @@ class CloudListing:
             if prefix != folder and not metas[-1]["path"].startswith(prefix):
                 return  # keys come in order: the rest begins otherwise
 
-    def _tell(self, exc: Exception, bucket: str, after: str, failures: int) -> None:
-        """Refuse what will not mend by itself, or has not mended long enough."""
+    def _pause(self, exc: Exception, bucket: str, after: str, failures: int) -> None:
+        """Wait a little; refuse what will not mend by itself, or has not mended long enough."""
         where = f"{bucket}{f', after {after!r}' if after else ''}"
-        if isinstance(exc, FileNotFoundError):
+        status = status_of(exc)
+        if isinstance(exc, FileNotFoundError) or status == HTTPStatus.NOT_FOUND:
             raise ListingRefused(f"there is no bucket {bucket}", code="bucket_missing") from exc
-        if isinstance(exc, PermissionDeniedError | UnauthenticatedError | PermissionError):
+        denied = isinstance(exc, PermissionDeniedError | UnauthenticatedError | PermissionError)
+        if denied or status in _DENIED:
             raise ListingRefused(f"{bucket} may not be listed", code="bucket_denied") from exc
         if _is_moved(exc):
             raise ListingRefused(
@@ -114,11 +156,11 @@ class CloudListing:
                 code="bucket_moved",
             ) from exc
         if failures >= self._persistence.tries:
-            status = status_of(exc)
             reason = f"answers with {status}" if status else "does not answer"
             raise ListingBroken(f"{where} cannot be listed: the store {reason}") from exc
         if not is_passing(exc):
             raise ListingRefused(f"{where} cannot be listed: {_said(exc)}") from exc
+        self._sleep(self._persistence.pause.delay_s(failures, self._random))
 
 
 class FolderListing:
@@ -145,6 +187,26 @@ class FolderListing:
                 yield page
                 page = []
         if page:
+            yield page
+
+    def folders(self, bucket: str, folder: str = "") -> Sequence[str]:
+        """Return the folders right below a folder."""
+        place = self._folder / bucket.partition("://")[2] / folder
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(place) as found:
+            return sorted(f"{folder}{entry.name}/" for entry in found if entry.is_dir())
+        return ()
+
+
+def read_ahead(pages: Iterator[Page]) -> Iterator[Page]:
+    """Yield pages while the next one is asked for on a thread of its own.
+
+    Listing waits for the network, and whoever takes the pages for the database: by turns they took
+    twice the time.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="listing") as ahead:
+        coming = ahead.submit(next, pages, None)
+        while (page := coming.result()) is not None:
+            coming = ahead.submit(next, pages, None)
             yield page
 
 
@@ -197,7 +259,9 @@ def _just_before(prefix: str) -> str:
     # What a server may not repeat in its answer: control characters and surrogates.
     if last <= ord(" ") or last == _AFTER_SURROGATES:
         return prefix[:-1]
-    return f"{prefix[:-1]}{chr(last - 1)}\U0010ffff"
+    # A slash there would make an empty part, which obstore does not take.
+    before = "." if prefix[-1] == "0" else chr(last - 1)
+    return f"{prefix[:-1]}{before}\U0010ffff"
 
 
 def _is_moved(exc: Exception) -> bool:

@@ -113,6 +113,20 @@ def seal(entries: Iterable[StoredEntry], head: Anchor | None) -> list[Seal]:
     return seals
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedRange:
+    """A part of the chain that left for an archive, by what the record of that tells."""
+
+    archive_id: int
+    first_position: int
+    last_position: int
+    #: The link before the first entry, and that of the last.
+    before_hash: str
+    head_hash: str
+    #: Whether the log tells the same; None where its entry may have been archived later.
+    is_told: bool | None
+
+
 class ChainVerifier:
     """Walks the chain once, in order, and collects every fault."""
 
@@ -121,6 +135,13 @@ class ChainVerifier:
         self._previous = GENESIS
         self.position = 0
         self.faults: list[Fault] = []
+
+    @classmethod
+    def behind(cls, head: Anchor) -> "ChainVerifier":
+        """Return one that goes on behind a head that is known to be right."""
+        verifier = cls()
+        verifier.position, verifier._previous = head.position, head.chain_hash
+        return verifier
 
     @property
     def head(self) -> Anchor | None:
@@ -143,6 +164,31 @@ class ChainVerifier:
         if anchored is not None and anchored != seal.chain_hash:
             self._fault(seal.position, "is not what the anchor says: the chain was written anew")
         self.position, self._previous = seal.position, seal.chain_hash
+
+    def enter(self, archived: ArchivedRange) -> None:
+        """Check that archived entries follow where the chain stands, and that the log tells it."""
+        expected, first = self.position + 1, archived.first_position
+        if first != expected:
+            self._fault(expected, f"seals {expected} to {first - 1} were removed")
+        if archived.before_hash != self._previous:
+            what = f"archive {archived.archive_id} does not follow from the seal before"
+            self._fault(first, what)
+        if archived.is_told is False:
+            self._fault(first, f"archive {archived.archive_id} is not what the log tells of it")
+
+    def leave(self, archived: ArchivedRange, *, was_read: bool) -> None:
+        """Go on behind archived entries: by their own links if they were read, else by the record.
+
+        Anchors within a part that was not read cannot be checked; its end can.
+        """
+        last, head = archived.last_position, archived.head_hash
+        if was_read and (self.position, self._previous) != (last, head):
+            self._fault(last, f"archive {archived.archive_id} does not end where its record says")
+        for position in [p for p in self._anchors if archived.first_position <= p <= last]:
+            anchored = self._anchors.pop(position)
+            if position == last and anchored != head:
+                self._fault(last, "is not what the anchor says: the chain was written anew")
+        self.position, self._previous = last, head
 
     def finish(self) -> None:
         """Report anchors beyond the end: the tail was cut off."""

@@ -49,6 +49,11 @@ class Rule(StrEnum):
     DOWNGRADE_REFUSED = "downgrade_refused"
     ENV_MISMATCH = "env_mismatch"
     SLO_RISK = "slo_risk"
+    PLAN_MISSING = "plan_missing"
+    REFERENCE_MISSING = "reference_missing"
+    REFERENCE_NOT_OPEN = "reference_not_open"
+    REMEDIATION_MISSING = "remediation_missing"
+    QUEUE_NOT_EMPTY = "queue_not_empty"
 
 
 #: The switch that stops an action. Publishing stands in the caller's transaction: its events are

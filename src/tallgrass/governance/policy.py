@@ -60,6 +60,9 @@ class GovernanceDefaults:
     overwrite: Overwrite | None = None
     #: Named in items and provenance, where it is given: the policy under which they were made.
     policy_ref: str | None = None
+    #: Items are shown as expired so many days after the end of their data: the provider keeps its
+    #: objects no longer. Their bytes stay as they are.
+    expires_after_days: int | None = None
 
     @property
     def degrees(self) -> float:

@@ -11,6 +11,9 @@ from datetime import datetime, timedelta
 from itertools import chain
 from math import ceil
 
+from tallgrass.datasets.definition import Dataset
+from tallgrass.datasets.key_grammar import match_key
+
 #: Slots that a cadence is cut into.
 _QUARTERS = 4
 #: Slots between two instants beyond which something is missing: one and a half cadences.
@@ -114,3 +117,12 @@ def _missing(slots: int, from_begin: bool, to_end: bool) -> int:  # noqa: FBT001
     if from_begin:
         return ceil(slots / _QUARTERS) if to_end else slots // _QUARTERS
     return (ceil if to_end else round)(slots / _QUARTERS) - 1
+
+
+def instant_of(dataset: Dataset, key: str, start: datetime) -> datetime:
+    """Return the instant that the cadence counts: of model output the run's, else the data's."""
+    layouts = (dataset.key, *dataset.key.layouts)
+    if all(layout.reference is None for layout in layouts):
+        return start
+    match = match_key(dataset, key)
+    return start if match is None else match.reference or start

@@ -33,6 +33,11 @@ def first_wal_id_of(instant: datetime) -> str:
     return f"{millis[:8]}-{millis[8:]}-8000-8000-000000000000"
 
 
+def start_of_wal_id(wal_id: str) -> datetime:
+    """Return when the data of a unit start, to the millisecond."""
+    return _YEAR_ONE + int(wal_id[:8] + wal_id[9:13], 16) * _MILLISECOND
+
+
 def _milliseconds(instant: datetime) -> str:
     """Return the milliseconds since year 1 as 12 digits; 48 bits last until the year 8920."""
     digits = f"{(instant - _YEAR_ONE) // _MILLISECOND:012x}"

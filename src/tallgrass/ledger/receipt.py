@@ -51,6 +51,8 @@ class Known:
     #: When the lease of the worker that holds the open attempt ends; None if no attempt is open.
     #: A holder that is fenced or gone counts as one whose lease has ended.
     held_until: datetime | None
+    #: Why a due unit that has not succeeded yet is worked on: to ingest it, or as a backfill.
+    first_intent: Intent = Intent.INGEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,7 @@ def decide_due(known: Known, rules: LedgerRules) -> Decision:
     """Answer a unit whose `due_at` has come: claim it, or hold it at its limit."""
     if at_limit(known, rules):
         return Decision(action=Action.QUARANTINE)
-    return Decision(action=Action.CLAIM, intent=known.rerun_intent or Intent.INGEST)
+    return Decision(action=Action.CLAIM, intent=known.rerun_intent or known.first_intent)
 
 
 def at_limit(known: Known, rules: LedgerRules) -> bool:

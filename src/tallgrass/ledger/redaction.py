@@ -138,10 +138,10 @@ _PATTERNS = (*_SECRETS, *_PERSONS_AND_MACHINES, *_PLACES)
 
 #: What opens doors and shows it by its form: keys, tokens, a password in an address. No word before
 #: it is needed, so a payload is searched for it, too.
-CREDENTIALS_BY_FORM = tuple(
-    pattern
-    for pattern, replacement in _SECRETS
-    if replacement in {"[key]", "[credential]", r"\g<scheme>[redacted]@"}
+CREDENTIALS_BY_FORM = (
+    *(pattern for pattern, replacement in _SECRETS if replacement in {"[key]", "[credential]"}),
+    # Before the host alone: s3://bucket/x@2x.png names no user.
+    re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>?/#]*@", re.IGNORECASE),
 )
 
 

@@ -7,6 +7,7 @@ from tallgrass.errors import ConfigError, InvalidInput
 
 #: `none` = never replayed; null means the same on import.
 LISTED = ("none", "dlq-drain", "incident", "backfill", "test")
+DLQ_DRAIN = "dlq-drain"
 
 _FORM = re.compile(r"[a-z][a-z0-9-]{1,63}")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tallgrass.outbox.payload_rules import PayloadRules
     from tallgrass.outbox.publication import Artifact, Event, Published
-    from tallgrass.outbox.publishing import publish, publish_all
+    from tallgrass.outbox.publishing import Publisher, publish, publish_all
     from tallgrass.outbox.routing import Route, Routing, Target
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Event",
     "PayloadRules",
     "Published",
+    "Publisher",
     "Route",
     "Routing",
     "Target",
@@ -29,6 +30,7 @@ _MODULES = {
     "Artifact": "publication",
     "Event": "publication",
     "Published": "publication",
+    "Publisher": "publishing",
     "publish": "publishing",
     "publish_all": "publishing",
     "Route": "routing",

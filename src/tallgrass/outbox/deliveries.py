@@ -83,6 +83,28 @@ class TargetCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LastFailure:
+    """Why events of a target are tried again, by the last of them to be."""
+
+    error_code: str | None
+    last_error: str | None
+    next_try_at: datetime
+    #: Events that are due and that nobody has claimed.
+    due: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionWait:
+    """Events of an ordered target that wait for a transaction that began before theirs."""
+
+    events: int
+    #: Of the oldest such; None if its start is not for us to see.
+    open_s: float | None
+    #: Its server process; None if unknown, or if it is prepared.
+    pid: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
     """One attempt for the governance ledger and the telemetry."""
 

@@ -37,7 +37,7 @@ class DispatchUntil(StrEnum):
 
     STOPPED = "stopped"  # never: it is told to
     ONCE = "once"  # after one batch
-    DRAINED = "drained"  # when nothing is due now
+    DRAINED = "drained"  # when nothing is due now, or the target is down
 
 
 @dataclass(slots=True)
@@ -131,11 +131,13 @@ class DispatchLoop:
     def _round(
         self, stop: Callable[[], bool], *, look_first: bool
     ) -> Generator[Rest, None, Batch | None]:
-        """Take one batch; None if a look told that there is none."""
+        """Take one batch; None if a look told that there is none, or none that may be sent now."""
         dispatcher = self._dispatcher
         if self._unsettled:
             dispatcher.abandon()
             self._unsettled = False
+        if dispatcher.is_paused():
+            return None
         # Reading only: whoever waits for work must not take the writers' turn each second.
         if look_first and not dispatcher.is_due():
             return None

@@ -1,7 +1,8 @@
 """What a delivery makes of an event's row: pure, chance is passed in.
 
 `failed` with a wait is tried again, without one it is exhausted and stays for a person. The attempt
-counts from the claim on, so one whose dispatcher died counts too; one given back unsent does not.
+counts from the claim on, so one whose dispatcher died counts too; one given back unsent does not,
+nor does one that only showed that its target is still down (`breaker`).
 """
 
 import math
@@ -18,10 +19,7 @@ from tallgrass.governance.policy import Policies
 from tallgrass.governance.switches import SwitchedOff
 from tallgrass.outbox.event import OutboxEvent
 from tallgrass.retry import Backoff
-from tallgrass.sinks.protocol import Delivered, Delivery, Undelivered
-
-#: No target can put an event off for longer than this.
-RETRY_AFTER_S_MAX = 3600.0
+from tallgrass.sinks.protocol import RETRY_AFTER_S_MAX, Delivered, Delivery, Undelivered
 
 _BACKOFF = Backoff(base_s=0.5, cap_s=30.0)
 
@@ -140,6 +138,16 @@ def settle(
         error_code=delivery.code if delivery.code in registry() else SINK_ERROR,
         error=delivery.message,
     )
+
+
+def put_behind(settlement: Settlement, pause_s: float) -> Settlement:
+    """Let an event that was tried in vain wait until the target is tried next.
+
+    It is behind those that are due by then: whatever is wrong with it, the others get their turn.
+    """
+    if settlement.wait_s is None:
+        return settlement
+    return settlement._replace(wait_s=max(settlement.wait_s, pause_s))
 
 
 def release(claimed: ClaimedEvent) -> Settlement:

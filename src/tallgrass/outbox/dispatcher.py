@@ -15,6 +15,7 @@ from typing import Protocol
 
 from tallgrass.errors import TallgrassError
 from tallgrass.governance.policy import Policies
+from tallgrass.outbox.breaker import Admission, Breaker, Lesson, is_down
 from tallgrass.outbox.dispatch_rules import (
     GUARD_REFUSED,
     SINK_ERROR,
@@ -24,6 +25,7 @@ from tallgrass.outbox.dispatch_rules import (
     Settled,
     Settlement,
     answers,
+    put_behind,
     refusal_of,
     release,
     settle,
@@ -35,6 +37,8 @@ from tallgrass.telemetry.recorder import Recorder
 #: Sends that a claim may be cut into: a target that takes one event at a time must not keep
 #: hundreds from other dispatchers.
 _PIECES_MAX = 10
+#: Sends that fail before the rest of a batch is given back: the target is down.
+_PIECES_IN_VAIN = 3
 NO_POLICIES = Policies()
 #: Of the lease: after that no further send is begun, so that the results come in time.
 _SENDING_SHARE = 0.25
@@ -70,6 +74,8 @@ class Batch:
     settlements: list[Settlement] = field(default_factory=list)
     #: None until it was written.
     settled: Settled | None = None
+    #: Whether it is the one event by which a target that was down is tried.
+    probe: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -95,6 +101,7 @@ class Dispatcher:
         ordered: bool = False,
         stop: Callable[[], bool] = lambda: False,
         policies: Policies = NO_POLICIES,
+        breaker: Breaker | None = None,
     ) -> None:
         self.target = target
         #: Random for each dispatcher; with the attempt it is what a late result is known by.
@@ -109,6 +116,8 @@ class Dispatcher:
         self._ordered = ordered
         self._stop = stop
         self._policies = policies
+        #: Shared by all dispatchers of the target; without one it is never left alone.
+        self._breaker = breaker
         #: Halved when the time did not suffice for a batch, doubled when it did.
         self._limit = self._batch_size
 
@@ -120,6 +129,10 @@ class Dispatcher:
             self.settle(batch)
         return batch
 
+    def is_paused(self) -> bool:
+        """Tell whether the target is left alone for now, as it is down."""
+        return self._breaker is not None and self._breaker.is_paused()
+
     def is_due(self) -> bool:
         """Tell by reading alone whether there is anything to claim."""
         return self._store.is_due(self.target)
@@ -127,29 +140,37 @@ class Dispatcher:
     def claim(self) -> Batch:
         """Claim due events; nobody else sends them until the lease ends."""
         batch = Batch(claimed_at=self._monotonic())
+        admission = Admission.ALL if self._breaker is None else self._breaker.admit()
+        if admission is Admission.NONE:
+            return batch
+        batch.probe = admission is Admission.ONE
         given = self._store.claim(
             self.target,
             dispatcher=self.dispatcher_id,
-            limit=self._limit,
+            limit=1 if batch.probe else self._limit,
             rules=self._rules,
             ordered=self._ordered,
         )
         batch.claims, batch.exhausted = given.events, given.exhausted
         dispatch_report.report_exhausted(self._recorder, batch.exhausted)
+        if not batch.claims:
+            self._learn(batch, ())
         return batch
 
     def send(self, batch: Batch) -> None:
         """Send in pieces that the sink takes; what there is no time left for is given back."""
         size = max(1, self._sink.batch_max)
+        answered: list[tuple[ClaimedEvent, Delivery]] = []
         for first in range(0, len(batch.claims), size):
-            piece = batch.claims[first : first + size]
-            if self._stop() or self._late(batch):
+            if self._stop() or self._late(batch) or self._in_vain(first // size, answered):
                 batch.settlements += [release(claimed) for claimed in batch.claims[first:]]
                 break
-            batch.settlements += [
-                settle(claimed, delivery, self._rules, self._random)
-                for claimed, delivery in self._admit_and_deliver(piece)
-            ]
+            answered += self._admit_and_deliver(batch.claims[first : first + size])
+        settled = [settle(*each, self._rules, self._random) for each in answered]
+        lesson = self._learn(batch, answered)
+        if batch.probe:
+            settled = [put_behind(each, lesson.pause_s) for each in settled]
+        batch.settlements = [*settled, *batch.settlements]
         self._pace(batch)
 
     def settle(self, batch: Batch) -> None:
@@ -160,6 +181,24 @@ class Dispatcher:
     def abandon(self) -> int:
         """Give back what a claim whose answer was lost may have left behind."""
         return self._store.abandon(self.target, self.dispatcher_id)
+
+    def _in_vain(self, sends: int, answered: Sequence[tuple[ClaimedEvent, Delivery]]) -> bool:
+        """Tell whether a batch need not be gone on with: its target takes nothing."""
+        return (
+            self._breaker is not None
+            and sends >= _PIECES_IN_VAIN
+            and is_down([delivery for _, delivery in answered])
+        )
+
+    def _learn(self, batch: Batch, answered: Sequence[tuple[ClaimedEvent, Delivery]]) -> Lesson:
+        """Tell the breaker what the target answered, and others once if that changed anything."""
+        if self._breaker is None:
+            return Lesson()
+        # What the gate held back the target has not seen.
+        told = [delivery for _, delivery in answered if not _is_held(delivery)]
+        lesson = self._breaker.learn(told, probe=batch.probe)
+        dispatch_report.report_lesson(self._recorder, self.target, lesson, told)
+        return lesson
 
     def _admit_and_deliver(
         self, piece: Sequence[ClaimedEvent]
@@ -199,8 +238,7 @@ class Dispatcher:
         # Whatever a sink does, the others go on: one that ends the program does not end it here.
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
             message = f"{type(error).__name__}: {error}"
-            code = error.code if isinstance(error, TallgrassError) else SINK_ERROR
-            return [Undelivered(code=code, message=message)] * len(piece)
+            return [Undelivered(code=_code_of(error), message=message)] * len(piece)
 
     def _late(self, batch: Batch) -> bool:
         return self._monotonic() - batch.claimed_at > self._rules.lease_s * _SENDING_SHARE
@@ -211,3 +249,16 @@ class Dispatcher:
             self._limit = max(1, self._limit // 2)
         else:
             self._limit = min(self._batch_size, self._limit * 2)
+
+
+def _is_held(delivery: Delivery) -> bool:
+    return isinstance(delivery, Undelivered) and delivery.code == GUARD_REFUSED
+
+
+def _code_of(error: BaseException) -> str:
+    """Return the code of what a sink raised; a broken connection shows a target that is down."""
+    if isinstance(error, TallgrassError):
+        return error.code
+    if isinstance(error, TimeoutError):
+        return "sink_timeout"
+    return "sink_unreachable" if isinstance(error, ConnectionError) else SINK_ERROR

@@ -23,11 +23,18 @@ class OutboxIds:
 
     def next(self, now: datetime) -> str:
         """Return a new id for something that happens now."""
+        return self.several(now, 1)[0]
+
+    def several(self, now: datetime, count: int) -> list[str]:
+        """Return new ids for what happens now, in order; together they take half of the time."""
         micros = (now - _EPOCH) // _MICROSECOND
         with self._lock:
             # 4096 steps a millisecond; a clock that stands or goes back still moves on.
             tick = max((micros << 12) // 1000, self._last + 1)
-            self._last = tick
+            self._last = tick + count - 1
+        return [self._made(each) for each in range(tick, tick + count)]
+
+    def _made(self, tick: int) -> str:
         digits = f"{tick:015x}"
         rest = f"{(2 << 62) | (self._chance() & _RANDOM_BITS):016x}"
         return f"{digits[:8]}-{digits[8:12]}-7{digits[12:]}-{rest[:4]}-{rest[4:]}"

@@ -100,6 +100,8 @@ def _embed(document: dict[str, Any], key: str, value: object) -> None:
 
 
 def _masked(document: dict[str, Any], care_label: str, policy: MaskingPolicy) -> Mapping[str, Any]:
+    if policy.tier_of(document, care_label) is None:
+        return document
     masked: Masked = mask(document, care_label, policy)
     if masked.tier is None:
         return document

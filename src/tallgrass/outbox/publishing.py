@@ -1,16 +1,18 @@
 """Publish events from a transaction of your own: state, artifact and event commit together.
 
+    publisher = open_publisher(load_config())               # of tallgrass.bootstrap.publishing
     with connection.transaction():                          # psycopg; sqlite3: BEGIN … COMMIT
         connection.execute("UPDATE runs SET state = 'done' WHERE …")
-        publish(connection, Event(…), artifact=Artifact(…))
+        publisher.publish(connection, Event(…), artifact=Artifact(…))
 
 There is no other way to publish, and this one sends nothing: what was committed is sent by
 ``tallgrass outbox dispatch``. A repetition of an event returns the rows of the first.
+`publish` and `publish_all` read no configuration: routes and rules are what they are given.
 """
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from tallgrass.clock import Clock, system_clock
 from tallgrass.errors import IdempotencyConflict
@@ -41,8 +43,12 @@ def publish(
     """Record an event, and the artifact that it tells of, in an open transaction.
 
     `transaction` is one of ours, or a connection of `sqlite3`, `psycopg` or SQLAlchemy (also a
-    Session) that has begun one; it is neither committed nor rolled back here. `routing` is that of
-    your configuration: ``load_config().routing``.
+    Session) that has begun one; it is neither committed nor rolled back here.
+
+    `routing` and `rules` are yours to give. Without them an event goes to the default target, and
+    of all rules only those hold that need no configuration: plain JSON of 256 KiB, no persons, no
+    secrets, places as coarse as the care label asks for. A `Publisher` has those of a
+    configuration: ``open_publisher(load_config())``.
 
     Raises:
         NoTransaction: nothing has begun, or every statement would commit by itself.
@@ -84,6 +90,34 @@ def publish_all(
     for outcome, number in _outcomes(published):
         recorder.count(names.OUTBOX_PUBLICATIONS, number, outcome=outcome)
     return published
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publisher:
+    """Publishes always by the same routes and rules, such as those of a configuration."""
+
+    routing: Routing = field(default_factory=Routing)
+    rules: PayloadRules = field(default_factory=PayloadRules)
+    recorder: Recorder = NOBODY
+
+    def publish(
+        self, transaction: object, event: Event, *, artifact: Artifact | None = None
+    ) -> Published:
+        """Record an event, and the artifact that it tells of, in an open transaction."""
+        return publish(
+            transaction,
+            event,
+            artifact=artifact,
+            routing=self.routing,
+            rules=self.rules,
+            recorder=self.recorder,
+        )
+
+    def publish_all(self, transaction: object, events: Sequence[Event]) -> list[Published]:
+        """Record events together: all of them or, if one is refused, none."""
+        return publish_all(
+            transaction, events, routing=self.routing, rules=self.rules, recorder=self.recorder
+        )
 
 
 def _outcomes(published: Sequence[Published]) -> list[tuple[str, int]]:

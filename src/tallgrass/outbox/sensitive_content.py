@@ -10,7 +10,12 @@ from typing import Any
 from tallgrass.ledger.redaction import CREDENTIALS_BY_FORM
 from tallgrass.outbox.sensitive_hints import hints_in
 
-_E_MAIL = re.compile(r"[\w.%+'-]{1,64}(?:@|%40)[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}\.[A-Za-z]{2,24}\b")
+#: No top-level domain: x@2x.png and flow@1.2.csv are files.
+_FILE = r"(?:png|jpe?g|gif|webp|svg|tiff?|jp2|csv|tsv|txt|xml|(?:geo)?json|parquet|grib2?|gz|pdf)\b"
+_E_MAIL = re.compile(
+    r"[\w.%+'-]{1,64}(?:@|%40)[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}"
+    rf"\.(?!(?i:{_FILE}))[A-Za-z]{{2,24}}\b"
+)
 _SOCIAL_SECURITY = re.compile(
     r"(?<![\w.-])(?!000|666|9\d\d)\d{3}([ -])(?!00)\d{2}\1(?!0000)\d{4}(?![\w-])"
 )

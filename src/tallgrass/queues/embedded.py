@@ -137,7 +137,7 @@ class EmbeddedQueue:
         """Remove deliveries for good; return the receipts that were no longer valid."""
         if not receipts:
             return []
-        deliveries = {receipt: _delivery(receipt) for receipt in receipts}
+        deliveries = {receipt: delivery_of(receipt) for receipt in receipts}
         wanted = [delivery for delivery in deliveries.values() if delivery is not None]
         removed = self._store.remove(wanted)
         return [receipt for receipt, delivery in deliveries.items() if delivery not in removed]
@@ -152,7 +152,7 @@ class EmbeddedQueue:
             return []
         require_visibility(self.name, changes)
         seconds_of = dict(changes)
-        deliveries = {receipt: _delivery(receipt) for receipt in seconds_of}
+        deliveries = {receipt: delivery_of(receipt) for receipt in seconds_of}
         changed = self._store.hide(
             {
                 delivery: seconds_of[receipt]
@@ -179,7 +179,7 @@ class EmbeddedQueue:
         return self._store.dead_letters(after, size)
 
 
-def _delivery(receipt: str) -> Delivery | None:
+def delivery_of(receipt: str) -> Delivery | None:
     """Read a receipt; None for a text that no queue gave out."""
     position, _, delivery_id = receipt.partition(".")
     if not (position.isascii() and position.isdigit() and len(position) <= _POSITION_DIGITS_MAX):

@@ -221,6 +221,24 @@ class BatchSender:
         return replace(first, permanent=False, message=f"not sent, as one before: {first.message}")
 
 
+class AwsSink:
+    """One queue or topic."""
+
+    batch_max = BATCH_MAX
+
+    def __init__(self, client: Any, sender: BatchSender) -> None:
+        self._client = client
+        self._sender = sender
+
+    def send(self, events: Sequence[OutboxEvent]) -> Sequence[Delivery]:
+        """Send events, ten a request."""
+        return self._sender.send(events)
+
+    def close(self) -> None:
+        """Let connections go."""
+        self._client.close()
+
+
 #: An entry of which the answer says nothing counts as not sent.
 _UNTOLD = Undelivered(code="sink_unreachable", message="the service said nothing of it")
 

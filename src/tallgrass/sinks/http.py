@@ -17,12 +17,10 @@ from tallgrass.outbox.event import OutboxEvent
 from tallgrass.sinks.address_guard import AddressGuard, AddressRefused, HttpUrl
 from tallgrass.sinks.http_client import Answer, HttpClient
 from tallgrass.sinks.options import Options
-from tallgrass.sinks.protocol import Delivered, Delivery, Undelivered
+from tallgrass.sinks.protocol import RETRY_AFTER_S_MAX, Delivered, Delivery, Undelivered
 from tallgrass.sinks.resources import SinkResources
 
 TIMEOUT_S = 5.0
-#: No target puts an event off for longer.
-RETRY_AFTER_S_MAX = 3600.0
 
 _OK = range(200, 300)
 _REDIRECTS = range(300, 400)

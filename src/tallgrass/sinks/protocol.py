@@ -12,6 +12,8 @@ from tallgrass.outbox.event import OutboxEvent
 
 #: Group of entry points.
 ENTRY_POINTS = "tallgrass.sinks"
+#: No target can put an event off for longer than this.
+RETRY_AFTER_S_MAX = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,8 @@ class Sink(Protocol):
         """Send events in order; answer for each, in the order given.
 
         Returns within its own time limit, which is shorter than a lease. What it raises counts as
-        undelivered, all of it, to be tried again.
+        undelivered, all of it, to be tried again; a ConnectionError or a TimeoutError as a target
+        that is down, which is then left alone for a while.
         """
 
     def close(self) -> None:

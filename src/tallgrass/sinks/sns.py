@@ -4,14 +4,11 @@ Subscriptions can filter by the attributes event_name, dataset_id, care_label an
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from tallgrass.errors import ConfigError
-from tallgrass.outbox.event import OutboxEvent
-from tallgrass.sinks.aws_batch import BATCH_MAX, BatchSender, open_client
+from tallgrass.sinks.aws_batch import AwsSink, BatchSender, open_client
 from tallgrass.sinks.options import Options
-from tallgrass.sinks.protocol import Delivery
 from tallgrass.sinks.resources import SinkResources
 
 _TOPIC = re.compile(
@@ -19,25 +16,7 @@ _TOPIC = re.compile(
 )
 
 
-class SnsSink:
-    """One topic."""
-
-    batch_max = BATCH_MAX
-
-    def __init__(self, client: Any, sender: BatchSender) -> None:
-        self._client = client
-        self._sender = sender
-
-    def send(self, events: Sequence[OutboxEvent]) -> Sequence[Delivery]:
-        """Publish events, ten a request."""
-        return self._sender.send(events)
-
-    def close(self) -> None:
-        """Let connections go."""
-        self._client.close()
-
-
-def open_sns(settings: Mapping[str, object], resources: SinkResources) -> SnsSink:
+def open_sns(settings: Mapping[str, object], resources: SinkResources) -> AwsSink:
     """Make the sink: `topic` (its ARN), `endpoint_url`."""
     options = Options(settings, environment=resources.environment)
     topic = options.text("topic")
@@ -52,7 +31,7 @@ def open_sns(settings: Mapping[str, object], resources: SinkResources) -> SnsSin
         endpoint_url=endpoint_url,
         send_s_max=resources.send_s_max,
     )
-    return SnsSink(
+    return AwsSink(
         client,
         BatchSender(
             what=f"the topic {found['name']}",

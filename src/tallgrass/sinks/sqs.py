@@ -3,36 +3,15 @@
 To a FIFO queue, the dataset is the message group and the idempotency key tells repetitions apart.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-from tallgrass.outbox.event import OutboxEvent
 from tallgrass.queues.sqs_address import read_address
-from tallgrass.sinks.aws_batch import BATCH_MAX, BatchSender, open_client
+from tallgrass.sinks.aws_batch import AwsSink, BatchSender, open_client
 from tallgrass.sinks.options import Options
-from tallgrass.sinks.protocol import Delivery
 from tallgrass.sinks.resources import SinkResources
 
 
-class SqsSink:
-    """One queue."""
-
-    batch_max = BATCH_MAX
-
-    def __init__(self, client: Any, sender: BatchSender) -> None:
-        self._client = client
-        self._sender = sender
-
-    def send(self, events: Sequence[OutboxEvent]) -> Sequence[Delivery]:
-        """Send events, ten a request."""
-        return self._sender.send(events)
-
-    def close(self) -> None:
-        """Let connections go."""
-        self._client.close()
-
-
-def open_sqs(settings: Mapping[str, object], resources: SinkResources) -> SqsSink:
+def open_sqs(settings: Mapping[str, object], resources: SinkResources) -> AwsSink:
     """Make the sink: `url` (the queue's address or ARN), `endpoint_url`."""
     options = Options(settings, environment=resources.environment)
     address = read_address(options.text("url"))
@@ -45,7 +24,7 @@ def open_sqs(settings: Mapping[str, object], resources: SinkResources) -> SqsSin
         send_s_max=resources.send_s_max,
     )
     url = address.url_at(client.meta.endpoint_url)
-    return SqsSink(
+    return AwsSink(
         client,
         BatchSender(
             what=f"the queue {address.queue}",

@@ -22,6 +22,9 @@ _BY_PREFIX = {
     "storage": "storage/v2.0.0",
 }
 
+#: Declares `expires`, which has no prefix.
+EXPIRES_SCHEMA = "https://stac-extensions.github.io/timestamps/v1.1.0/schema.json"
+
 
 def declared(fields: Iterable[str]) -> list[str]:
     """Return the schema addresses of the extensions that the fields belong to, in order.
@@ -34,7 +37,7 @@ def declared(fields: Iterable[str]) -> list[str]:
 
 def known_schemas() -> list[str]:
     """Return the schema addresses of all extensions that documents may declare."""
-    return sorted(map(_address, _BY_PREFIX.values()))
+    return sorted([*map(_address, _BY_PREFIX.values()), EXPIRES_SCHEMA])
 
 
 def _address(extension: str) -> str:

@@ -1,11 +1,13 @@
 """The audit log in the database: append, seal, list, verify."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from tallgrass.canonical_json import canonical_text
 from tallgrass.governance.audit import (
     Anchor,
+    ArchivedRange,
     AuditEntry,
     ChainVerifier,
     Seal,
@@ -14,9 +16,12 @@ from tallgrass.governance.audit import (
 )
 from tallgrass.storage.rows import entry_from
 from tallgrass.storage.transaction_runner import TransactionRunner
-from tallgrass.storage.unit_of_work import Transaction
+from tallgrass.storage.unit_of_work import Row, Transaction
 
 PAGE_SIZE = 1000
+
+#: Reads the entries of an archive back, in the order of the chain, by its row of `archives`.
+ArchiveReader = Callable[[Row], Iterable[Mapping[str, object]]]
 
 
 def write_audit(tx: Transaction, now: datetime, entries: Sequence[AuditEntry]) -> None:
@@ -71,16 +76,31 @@ class AuditStore:
             )
             return [entry_from(row, row["position"]) for row in rows]
 
-    def verify(self, anchors: Iterable[Anchor] = ()) -> tuple[ChainVerifier, int]:
-        """Walk the whole chain; return the verifier with its faults, and the unsealed entries."""
+    def verify(
+        self, anchors: Iterable[Anchor] = (), *, read_archive: ArchiveReader | None = None
+    ) -> tuple[ChainVerifier, int]:
+        """Walk the whole chain; return the verifier with its faults, and the unsealed entries.
+
+        Archived entries are walked as well if they can be read; else their record stands for them.
+        """
         verifier = ChainVerifier(anchors)
         with self._runner.database.reading() as tx:
-            for page in self._sealed_pages(tx):
+            for part, row in _archived_ranges(tx):
+                verifier.enter(part)
+                for each in () if read_archive is None else read_archive(row):
+                    verifier.walk(seal_from(each), entry_from(each))
+                verifier.leave(part, was_read=read_archive is not None)
+            for page in self._sealed_pages(tx, verifier.position):
                 for link, entry in page:
                     verifier.walk(link, entry)
             unsealed = tx.select("count_unsealed")[0]["entries"]
         verifier.finish()
         return verifier, unsealed
+
+    def archived(self) -> int:
+        """Count the entries that left for archives."""
+        with self._runner.database.reading() as tx:
+            return sum(row["row_count"] for row in tx.select("archived_audit"))
 
     def _seal_page(self, tx: Transaction) -> tuple[int, Anchor | None]:
         tx.lock("lock_sealer", [1])
@@ -97,19 +117,45 @@ class AuditStore:
             head = Anchor(position=seals[-1].position, chain_hash=seals[-1].chain_hash)
         return len(seals), head
 
-    def _sealed_pages(self, tx: Transaction) -> Iterator[list[tuple[Seal, StoredEntry | None]]]:
-        after = 0
+    def _sealed_pages(
+        self, tx: Transaction, after: int
+    ) -> Iterator[list[tuple[Seal, StoredEntry | None]]]:
         while rows := tx.select("sealed_audit", after=after, size=PAGE_SIZE):
             yield [
-                (
-                    Seal(
-                        position=row["position"],
-                        entry_id=row["entry_id"],
-                        entry_hash=row["entry_hash"],
-                        chain_hash=row["chain_hash"],
-                    ),
-                    None if row["found"] is None else entry_from(row),
-                )
-                for row in rows
+                (seal_from(row), None if row["found"] is None else entry_from(row)) for row in rows
             ]
             after = rows[-1]["position"]
+
+
+def seal_from(row: Row) -> Seal:
+    """Read a row of audit_seals."""
+    return Seal(
+        position=row["position"],
+        entry_id=row["entry_id"],
+        entry_hash=row["entry_hash"],
+        chain_hash=row["chain_hash"],
+    )
+
+
+def _archived_ranges(tx: Transaction) -> Iterator[tuple[ArchivedRange, Row]]:
+    rows = tx.select("archived_audit")
+    for number, row in enumerate(rows, start=1):
+        told = tx.select("told_archives", sha256=row["sha256"])
+        # The entry that tells of an archive may itself lie in a later one.
+        unknown = None if number < len(rows) else False
+        found = ArchivedRange(
+            archive_id=row["archive_id"],
+            first_position=row["first_position"],
+            last_position=row["last_position"],
+            before_hash=row["before_hash"],
+            head_hash=row["head_hash"],
+            is_told=any(_tells(json.loads(each["detail"]), row) for each in told)
+            if told
+            else unknown,
+        )
+        yield found, row
+
+
+def _tells(detail: Mapping[str, object], row: Row) -> bool:
+    names = ("first_position", "last_position", "before_hash", "head_hash", "row_count")
+    return all(detail.get(name) == row[name] for name in names)

@@ -8,6 +8,7 @@ from datetime import datetime
 import orjson
 
 from tallgrass.clock import format_instant
+from tallgrass.stac.expiry import with_expiry
 from tallgrass.stac.extent import Extent, Sides
 from tallgrass.stac.place import ANYWHERE
 from tallgrass.stac.search import (
@@ -71,10 +72,10 @@ class CatalogReader:
             return _page(tx, search, after, size)
 
     def item(self, collection_id: str, item_id: str) -> bytes | None:
-        """Return an item's stored bytes."""
+        """Return an item: its stored bytes, or as it is shown if it expires."""
         with self._database.reading() as tx:
             rows = tx.select("item_bodies", rows=[[collection_id, item_id]])
-        return bytes(rows[0]["body"]) if rows else None
+        return _shown(rows[0]) if rows else None
 
     def provenance(self, collection_id: str, item_id: str) -> bytes | None:
         """Return the provenance document of an item."""
@@ -274,9 +275,13 @@ def _items(tx: Transaction, search: ItemSearch, keys: Sequence[Key]) -> list[Sto
     if not keys:
         return []
     rows = tx.select("item_bodies", rows=[[key.collection, key.id] for key in keys])
-    bodies = {(row["collection_id"], row["item_id"]): bytes(row["body"]) for row in rows}
+    bodies = {(row["collection_id"], row["item_id"]): _shown(row) for row in rows}
     items = [StoredItem(key=key, body=bodies[key.collection, key.id]) for key in keys]
     place = search.place
     if place is None:
         return items
     return [item for item in items if place.holds(orjson.loads(item.body)["geometry"])]
+
+
+def _shown(row: Row) -> bytes:
+    return with_expiry(bytes(row["body"]), instant_or_none(row["expires_at"]))

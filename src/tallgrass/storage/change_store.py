@@ -97,6 +97,13 @@ class ChangeStore:
             return [_reference(kind, row) for row in rows]
 
 
+def require_open(tx: Transaction, *, change_ref: str | None, incident_ref: str | None) -> None:
+    """Refuse references that are unknown or closed; one that is not given is none."""
+    for kind, ref in ((ReferenceKind.CHANGE, change_ref), (ReferenceKind.INCIDENT, incident_ref)):
+        if ref is not None and _read(tx, kind, ref).closed_at is not None:
+            raise Refused(f"{ref} is closed", code="reference_closed")
+
+
 def _read(tx: Transaction, kind: ReferenceKind, ref: str) -> Reference:
     found = tx.select(f"{kind.value}_by_ref", ref=ref)
     if not found:

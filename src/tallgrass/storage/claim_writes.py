@@ -10,6 +10,7 @@ from tallgrass.errors import TransactionConflict, VersionConflict
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.ledger.claim import Claim, OwnedItem, WorkerLease
 from tallgrass.ledger.receipt import Decision, Known
+from tallgrass.ledger.replay_reasons import DLQ_DRAIN
 from tallgrass.ledger.unit import IngestUnit
 from tallgrass.ledger.vocabulary import Intent, Status
 from tallgrass.storage.audit_store import write_audit
@@ -40,8 +41,10 @@ class ClaimWrites:
     audit: list[AuditEntry] = field(default_factory=list)
     #: Units that are quarantined at their limit.
     held: list[tuple[IngestUnit, Known]] = field(default_factory=list)
+    #: The replay run whose queue the units come from: what is new to the ledger is its work.
+    replay_run_id: str | None = None
 
-    def insert(self, unit: IngestUnit, *, parked: bool) -> None:
+    def insert(self, unit: IngestUnit, *, parked: bool, intent: Intent = Intent.INGEST) -> None:
         """Record a unit that nobody has seen before; a parked one is due at once."""
         self.inserts.append(
             (
@@ -55,7 +58,7 @@ class ClaimWrites:
                 format_instant(unit.time_range_end),
                 None if unit.extensions is None else canonical_text(unit.extensions),
                 format_instant(self.now) if parked else None,
-                next_object_text(unit) if parked else None,
+                next_object_text(unit, intent) if parked else None,
             )
         )
 
@@ -68,7 +71,7 @@ class ClaimWrites:
             version=1,
             attempts=0,
             budget_from=0,
-            replay_run_id=None,
+            replay_run_id=self.replay_run_id,
         )
 
     def claim_known(self, unit: IngestUnit, known: Known, decision: Decision, row: Row) -> Claim:
@@ -89,12 +92,19 @@ class ClaimWrites:
             owned_item=owned_item_from(row),
         )
 
-    def park(self, unit: IngestUnit, known: Known, decision: Decision, row: Row) -> None:
+    def park(
+        self,
+        unit: IngestUnit,
+        known: Known,
+        decision: Decision,
+        row: Row,
+        reason: str = "kill_switch",
+    ) -> None:
         """Make a recorded unit due, for the time after the switch; adopt a newer object."""
         next_object = next_object_text(unit) if decision.adopts_object else row["next_object"]
         budget_from = known.attempts if decision.resets_budget else known.budget_from
         if known.status is Status.FAILED:
-            self._reset(known, "park", "kill_switch", budget_from, next_object)
+            self._reset(known, "park", reason, budget_from, next_object)
             return
         if known.due_at is not None and not decision.adopts_object:
             return
@@ -192,9 +202,20 @@ class ClaimWrites:
 
     def _write(self, tx: Transaction, code_version: str, config_version: str) -> None:
         who = {"ingest_run_id": self.worker.ingest_run_id, "worker_id": self.worker.worker_id}
-        if tx.write("insert_records", self.inserts, now=self.now, **who) != len(self.inserts):
+        run_id = self.replay_run_id
+        reason = "none" if run_id is None else DLQ_DRAIN
+        recorded = tx.write(
+            "insert_records",
+            self.inserts,
+            now=self.now,
+            replay_run_id=run_id,
+            replay_reason=reason,
+            **who,
+        )
+        if recorded != len(self.inserts):
             # Another worker recorded one of them at the same moment: look again.
             raise TransactionConflict("a unit was recorded by another worker at the same moment")
+        self._write_run_records(tx)
         for name, rows in (
             ("reset_records", self.resets),
             ("quarantine_records", self.quarantines),
@@ -270,6 +291,14 @@ class ClaimWrites:
             owned_item=owned_item,
             has_message=event.sqs_message_id is not None,
         )
+
+    def _write_run_records(self, tx: Transaction) -> None:
+        """Let the run have a row of each unit that is new to the ledger."""
+        if self.replay_run_id is None or not self.inserts:
+            return
+        rows = [(row[0], 1, "replay", "due", None) for row in self.inserts]
+        tx.write("insert_run_records", rows, replay_run_id=self.replay_run_id)
+        tx.execute("grow_replay_run", replay_run_id=self.replay_run_id, added=len(rows))
 
     def _reset(
         self, known: Known, kind: str, reason: str, budget_from: int, next_object: str | None

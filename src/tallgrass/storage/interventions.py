@@ -153,10 +153,16 @@ def register_reason(tx: Transaction, code: str, rules: LedgerRules, now: datetim
 
 
 def write_put_back(
-    tx: Transaction, units: Sequence[Known], reason: str, replay_run_id: str, now: datetime
+    tx: Transaction,
+    units: Sequence[Known],
+    reason: str,
+    replay_run_id: str,
+    now: datetime,
+    *,
+    waits_for_message: bool = False,
 ) -> None:
-    """Make failed units pending and due for a replay run."""
-    due_at = format_instant(now)
+    """Make failed units pending for a replay run: due, or to be run when their message comes."""
+    due_at = None if waits_for_message else format_instant(now)
     rows = [
         (k.wal_id, k.version, reason, replay_run_id, due_at, k.budget_from, None, k.lease_expiries)
         for k in units

@@ -32,7 +32,7 @@ from tallgrass.storage.catalog_writes import CatalogWrites
 from tallgrass.storage.claim_writes import ClaimWrites
 from tallgrass.storage.closing import Closing
 from tallgrass.storage.leases import Leases
-from tallgrass.storage.rows import due_unit_from, known_from, known_object
+from tallgrass.storage.rows import due_from, due_unit_from, known_from, known_object
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Row, Transaction
 from tallgrass.telemetry import names
@@ -61,6 +61,7 @@ class Ledger:
         code_version: str,
         config_version: str,
         recorder: Recorder = NOBODY,
+        replay_run_id: str | None = None,
     ) -> None:
         self._runner = runner
         self._leases = leases
@@ -71,6 +72,8 @@ class Ledger:
         self._code_version = code_version
         self._config_version = config_version
         self._recorder = recorder
+        #: The run whose replay queue the messages come from.
+        self._replay_run_id = replay_run_id
 
     def record_and_claim(
         self, worker: WorkerLease, units: Sequence[IngestUnit]
@@ -161,6 +164,9 @@ class Ledger:
         claim_id: str,
     ) -> tuple[dict[str, Receipt], ClaimWrites]:
         require_unfenced(tx, worker)
+        if self._replay_run_id is not None:
+            # Before any unit, as a drain does: two that lock the other way round would meet.
+            tx.lock("lock_run", [self._replay_run_id])
         off = SwitchedOff(
             row["dataset"] for row in tx.select("switched_off", scope=SwitchScope.INGEST.value)
         )
@@ -168,7 +174,9 @@ class Ledger:
         tx.lock("lock_objects", objects)
         known = {row["object_uri"]: row for row in tx.select("known_objects", rows=objects)}
         now = tx.now()
-        writes = ClaimWrites(worker, claim_id, now, known.values())
+        writes = ClaimWrites(
+            worker, claim_id, now, known.values(), replay_run_id=self._replay_run_id
+        )
         receipts: dict[str, Receipt] = {}
         # In id order: rows are locked and inserted the same way round by every worker.
         for unit in sorted(newest.values(), key=lambda unit: unit.wal_id):
@@ -249,7 +257,7 @@ class Ledger:
         writes.known = tx.select("due_units", rows=[row["wal_id"] for row in found])
         claims = []
         for row in writes.known:
-            known = known_from(row)
+            known = due_from(row)
             decision = decide_due(known, self._rules)
             if decision.action is Action.CLAIM:
                 claims.append(writes.claim_known(due_unit_from(row), known, decision, row))

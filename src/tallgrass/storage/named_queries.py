@@ -17,14 +17,14 @@ _PART = re.compile(r"\{(\w+)\}")
 #: Types of row parameters on PostgreSQL that are not text.
 _COLUMN_TYPES = {
     "integer": "version attempt_no budget_from claimed_version closed_version applied_attempt "
-    "lease_expiries from_version to_version attempts attempt",
+    "lease_expiries from_version to_version attempts attempt row_number",
     "bigint": "object_size position entry_id body_bytes poison_id",
-    "uuid": "wal_id worker_incarnation claim_id commit_id outbox_id claimed_by",
+    "uuid": "wal_id worker_incarnation claim_id commit_id outbox_id claimed_by row_id",
     "boolean": "duplicate mismatch",
     "double precision": "west south east north",
     "timestamptz": "event_time time_range_start time_range_end due_at retry_after last_attempt_at "
     "created_at updated_at claimed_at closed_at occurred_at noted_at start_at end_at "
-    "datetime_at",
+    "datetime_at expires_at",
 }
 _TYPE_OF = {name: kind for kind, names in _COLUMN_TYPES.items() for name in names.split()}
 

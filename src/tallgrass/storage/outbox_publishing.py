@@ -5,7 +5,8 @@ Who publishes the same key at the same time: on SQLite there is one writer at a 
 the second waits for the first and then gives way, to be run again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from tallgrass.clock import Clock
 from tallgrass.outbox.outbox_ids import OutboxIds
@@ -71,7 +72,8 @@ def _write(tx: CallerTransaction, plan: Plan, clock: Clock, ids: OutboxIds) -> d
     # Keys in one order for everyone, so that two publishers cannot wait for each other.
     keyed = sorted(plan.new, key=lambda each: each.key)
     given: dict[str, list[str]] = {}
-    events = [row for each in plan.new for row in _event_rows(each, given, clock, ids)]
+    new_ids = iter(ids.several(clock(), sum(len(each.targets) for each in plan.new)))
+    events = [row for each in plan.new for row in _event_rows(each, given, new_ids)]
     now = tx.now()
     with tx.whole():
         tx.write("insert_published_keys", [_key_row(each) for each in keyed], now=now)
@@ -94,11 +96,11 @@ def _artifact_row(each: Prepared) -> tuple[str, ...]:
 
 
 def _event_rows(
-    each: Prepared, given: dict[str, list[str]], clock: Clock, ids: OutboxIds
+    each: Prepared, given: dict[str, list[str]], ids: Iterator[str]
 ) -> list[tuple[object, ...]]:
     """Return one row for each target; all share key and payload."""
     event, payload = each.event, each.body.decode()
-    new = [ids.next(clock()) for _ in each.targets]
+    new = list(islice(ids, len(each.targets)))
     given[each.key] = new
     return [
         (

@@ -7,9 +7,11 @@ from operator import itemgetter
 from tallgrass.outbox.deliveries import (
     DeliveryAttempt,
     DeliveryFilter,
+    LastFailure,
     LedgerEntry,
     StoredDelivery,
     TargetCounts,
+    TransactionWait,
     WholeDelivery,
 )
 from tallgrass.outbox.dispatch_rules import AttemptOutcome, DeliveryState
@@ -56,6 +58,32 @@ class OutboxReader:
         with self._database.reading() as tx:
             rows = tx.select("count_held_back", target=target)
             return {row["dataset_id"]: row["held"] for row in rows}
+
+    def last_failures(self) -> dict[str, LastFailure]:
+        """Return what keeps a target's events, by target, where one is to be tried again."""
+        with self._database.reading() as tx:
+            return {
+                row["target"]: LastFailure(
+                    error_code=row["error_code"],
+                    last_error=row["last_error"],
+                    next_try_at=instant(row["next_try_at"]),
+                    due=row["due"],
+                )
+                for row in tx.select("last_failures", now=tx.now())
+            }
+
+    def waits_for_transaction(self, target: str) -> TransactionWait | None:
+        """Return which open transaction the events of an ordered target wait for; None if none."""
+        with self._database.reading() as tx:
+            now = tx.now()
+            for row in tx.select("waits_for_transaction", now=now, target=target):
+                since = instant_or_none(row["since"])
+                return TransactionWait(
+                    events=row["events"],
+                    open_s=None if since is None else max(0.0, (now - since).total_seconds()),
+                    pid=row["pid"],
+                )
+        return None
 
     def page(
         self, wanted: DeliveryFilter = _EVERYTHING, *, after: str | None = None, size: int = 100
@@ -111,17 +139,6 @@ class OutboxReader:
                 after = (rows[-1]["outbox_id"], rows[-1]["attempt"])
 
 
-def state_of(row: Row) -> DeliveryState:
-    """Return where a delivery stands."""
-    if row["status"] == "dispatched":
-        return DeliveryState.DISPATCHED
-    if row["claimed_by"] is not None:
-        return DeliveryState.IN_FLIGHT
-    if row["status"] == "pending":
-        return DeliveryState.PENDING
-    return DeliveryState.EXHAUSTED if row["due_at"] is None else DeliveryState.RETRYING
-
-
 def event_from(row: Row, attempt: int) -> OutboxEvent:
     """Read a row of the outbox, claimed for an attempt."""
     return OutboxEvent._make((*_WRITTEN(row), instant(row["created_at"]), attempt))
@@ -134,7 +151,7 @@ def _delivery(row: Row) -> StoredDelivery:
         pipeline_id=row["pipeline_id"],
         event_name=row["event_name"],
         dataset_id=row["dataset_id"],
-        state=state_of(row),
+        state=DeliveryState(row["state"]),
         status=row["status"],
         attempt=row["attempt"],
         due_at=instant_or_none(row["due_at"]),

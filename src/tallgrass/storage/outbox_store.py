@@ -20,7 +20,7 @@ from tallgrass.outbox.dispatch_rules import (
 )
 from tallgrass.storage.actor_store import require_acting, run_guarded
 from tallgrass.storage.audit_store import write_audit
-from tallgrass.storage.outbox_reader import event_from, state_of
+from tallgrass.storage.outbox_reader import event_from
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Row, Transaction, write_all
 
@@ -140,10 +140,10 @@ class OutboxStore:
             with self._runner.database.reading() as tx:
                 rows = tx.select("deliveries_by_id", rows=wanted)
             found = {row["outbox_id"]: row for row in rows}
-            exhausted = [row for row in rows if row["status"] == "failed" and row["due_at"] is None]
+            exhausted = [row for row in rows if row["state"] == DeliveryState.EXHAUSTED]
             done += self._requeue_page(exhausted, actor, reason)
             left_out |= {
-                name: state_of(found[name]) if name in found else None
+                name: DeliveryState(found[name]["state"]) if name in found else None
                 for name in wanted
                 if name not in done
             }
@@ -238,7 +238,8 @@ def _write_settlements(
     """Write settlements, those alike together: of most batches there is one kind."""
     alike: dict[tuple[AttemptOutcome, int, bool], list[Settlement]] = {}
     for one in held:
-        alike.setdefault((one.outcome, one.event.attempt, one.duplicate), []).append(one)
+        kind = (one.outcome, one.event.attempt, one.duplicate)
+        alike.setdefault(kind, []).append(one)
     for (outcome, attempt, duplicate), ones in alike.items():
         told: dict[str, object] = {"now": now, "dispatcher": dispatcher, "attempt": attempt}
         errors = [None if one.error is None else redact(one.error) for one in ones]

@@ -8,20 +8,9 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 #: How often SQLite is asked; the question reads one number of the file's shared memory.
 _LOOK_EVERY_S = 0.05
-
-
-class Wake(Protocol):
-    """Waits for writers."""
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until something was written, or for so long; tell whether something was."""
-
-    def close(self) -> None:
-        """Let the connection go."""
 
 
 class SqliteWake:

@@ -5,6 +5,7 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 
 from tallgrass.clock import format_instant
+from tallgrass.queues.dead_letters import DeadLetterStatus
 from tallgrass.queues.embedded import DeadLetter, Delivery, TakenMessage
 from tallgrass.queues.protocol import QueueStatus
 from tallgrass.storage.rows import instant, instant_or_none
@@ -100,17 +101,78 @@ class QueueStore:
         """Return a page of dead letters in the order of their death."""
         with self._database.reading() as tx:
             rows = tx.select("list_dead_letters", after=after, size=size)
-        return [
-            DeadLetter(
-                position=row["position"],
-                message_id=row["message_id"],
-                body=row["body"],
-                receive_count=row["receive_count"],
-                sent_at=instant(row["sent_at"]),
-                died_at=instant(row["died_at"]),
+        return [_dead_letter(row) for row in rows]
+
+    def take_dead(
+        self, limit: int, *, delivery_id: str, visibility_s: float
+    ) -> Sequence[DeadLetter]:
+        """Hide and return letters that nobody holds, oldest death first."""
+        with self._database.transaction() as tx:
+            now = tx.now()
+            rows = tx.select("free_dead_letters", now=now, size=limit)
+            tx.write(
+                "hold_dead_letters",
+                [(row["position"],) for row in rows],
+                hidden_until=now + timedelta(seconds=visibility_s),
+                delivery_id=delivery_id,
             )
-            for row in rows
+        return [_dead_letter(row) for row in rows]
+
+    def remove_dead(self, deliveries: Sequence[Delivery]) -> AbstractSet[Delivery]:
+        """Remove letters by deliveries that are in hand; return those."""
+        with self._database.transaction() as tx:
+            valid = _in_hand(tx, tx.now(), deliveries)
+            tx.write("delete_dead_letters", [(position,) for position, _ in sorted(valid)])
+        return valid
+
+    def release_dead(self, deliveries: Sequence[Delivery]) -> None:
+        """Let letters in hand be seen again."""
+        with self._database.transaction() as tx:
+            valid = _in_hand(tx, tx.now(), deliveries)
+            tx.write("free_letters", [(position,) for position, _ in sorted(valid)])
+
+    def dead_status(self) -> DeadLetterStatus:
+        """Count the letters."""
+        with self._database.reading() as tx:
+            row = tx.select("dead_status", now=tx.now())[0]
+        return DeadLetterStatus(visible=row["visible"], in_flight=row["in_flight"])
+
+    def drop_dead(self, letters: Sequence[DeadLetter]) -> None:
+        """Remove letters that are kept elsewhere."""
+        with self._database.transaction() as tx:
+            tx.write("delete_dead_letters", [(letter.position,) for letter in letters])
+
+    def bury(self, letters: Sequence[DeadLetter]) -> None:
+        """Take in letters that died elsewhere; one that is here already is left as it is."""
+        rows = [
+            (
+                letter.message_id,
+                format_instant(letter.sent_at),
+                format_instant(letter.died_at),
+                letter.receive_count,
+                letter.body,
+            )
+            for letter in letters
         ]
+        with self._database.transaction() as tx:
+            tx.write("bury_letters", rows)
+
+
+def _dead_letter(row: Row) -> DeadLetter:
+    return DeadLetter(
+        position=row["position"],
+        message_id=row["message_id"],
+        body=row["body"],
+        receive_count=row["receive_count"],
+        sent_at=instant(row["sent_at"]),
+        died_at=instant(row["died_at"]),
+    )
+
+
+def _in_hand(tx: Transaction, now: datetime, deliveries: Sequence[Delivery]) -> set[Delivery]:
+    """Return the deliveries that still hold their letter."""
+    rows = tx.select("letters_in_hand", now=now, rows=[position for position, _ in deliveries])
+    return {(row["position"], row["delivery_id"]) for row in rows}.intersection(deliveries)
 
 
 def _in_flight(tx: Transaction, now: datetime, deliveries: Sequence[Delivery]) -> set[Delivery]:

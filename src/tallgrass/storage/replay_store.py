@@ -14,11 +14,12 @@ from tallgrass.errors import GuardRefused, InvalidInput, Refused, UnknownRecord
 from tallgrass.governance.actors import Acting, Role, name_of
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.governance.gate import Rule
-from tallgrass.governance.references import ReferenceKind
+from tallgrass.governance.policy import ReplayMode
 from tallgrass.governance.switches import SwitchedOff, SwitchScope
-from tallgrass.ledger.replay_reasons import require_reason
+from tallgrass.ledger.replay_reasons import DLQ_DRAIN, require_reason
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.vocabulary import Intent, Status
+from tallgrass.replay.drain import require_documented
 from tallgrass.replay.plan import PURPOSE, PlanAction, PlannedAction
 from tallgrass.replay.run import (
     HELD_BY_SWITCH,
@@ -35,6 +36,7 @@ from tallgrass.replay.selection_file import spec_of
 from tallgrass.storage.actor_store import lock_governance, require_acting, run_guarded
 from tallgrass.storage.approval_store import ApprovalStore
 from tallgrass.storage.audit_store import write_audit
+from tallgrass.storage.change_store import require_open
 from tallgrass.storage.interventions import register_reason, tell_moves, write_put_back
 from tallgrass.storage.replay_reader import read_run
 from tallgrass.storage.rows import known_from
@@ -46,6 +48,10 @@ from tallgrass.telemetry.recorder import NOBODY, Recorder, count_each
 _REPLAYS = SwitchScope.REPLAY.value
 _NO_ID = "00000000-0000-0000-0000-000000000000"
 _HIT_NOTE = "replay_hit"
+_HOW_TO_PLAN = {
+    PURPOSE: "write its plan with --dry-run --plan-out FILE",
+    DLQ_DRAIN: "write its plan with `tallgrass dlq plan --file FILE`",
+}
 
 _Decided = list[tuple[PlannedAction, RunUnit, Fate]]
 
@@ -66,8 +72,26 @@ class ReplayStore:
         self._rules = rules
         self._recorder = recorder
 
-    def register(self, order: NewRun, *, by: Acting, needed: int) -> Run:
-        """Register a run; the approval that it needs is used up in the same transaction."""
+    def register(
+        self,
+        order: NewRun,
+        *,
+        by: Acting,
+        needed: int,
+        purpose: str = PURPOSE,
+        remediation: str | None = None,
+    ) -> Run:
+        """Register a run; the approval that it needs is used up in the same transaction.
+
+        A drain of dead letters is refused without a reference and a word on what was mended.
+        """
+        if order.mode is ReplayMode.DLQ:
+            require_documented(
+                planned=True,
+                change_ref=order.change_ref,
+                incident_ref=order.incident_ref,
+                remediation=remediation,
+            )
         if order.reason == "none":
             message = "a replay needs a reason other than 'none'"
             raise InvalidInput(message, code="unknown_replay_reason")
@@ -79,11 +103,13 @@ class ReplayStore:
             if tx.select("replay_run", replay_run_id=order.replay_run_id):
                 raise Refused(f"there is a run {order.replay_run_id}", code="run_exists")
             _require_references(tx, order)
-            self._use_approval(tx, order, by, needed)
+            self._use_approval(tx, order, by, needed, purpose)
             now = tx.now()
             register_reason(tx, order.reason, self._rules, now)
             _insert(tx, order, name_of(by), now)
             detail = {**known_by, "plan_sha256": order.plan_sha256, "planned": order.planned}
+            if remediation is not None:
+                detail["remediation"] = remediation
             write_audit(tx, now, [_entry(order, name_of(by), "replay_run", detail)])
             return read_run(tx, order.replay_run_id)
 
@@ -196,19 +222,21 @@ class ReplayStore:
             lambda tx: tx.execute("finish_replay_run", now=tx.now(), replay_run_id=run_id)
         )
 
-    def _use_approval(self, tx: Transaction, order: NewRun, by: Acting, needed: int) -> None:
+    def _use_approval(
+        self, tx: Transaction, order: NewRun, by: Acting, needed: int, purpose: str
+    ) -> None:
         if order.approval_id is None:
             if needed:
                 message = (
-                    f"the run needs {needed} approver{'s' * (needed > 1)}: write its plan with"
-                    " --dry-run --plan-out FILE, then `tallgrass approvals request --plan FILE`"
+                    f"the run needs {needed} approver{'s' * (needed > 1)}: {_HOW_TO_PLAN[purpose]},"
+                    " then `tallgrass approvals request --plan FILE`"
                 )
                 raise GuardRefused(message, guard=Rule.APPROVAL_MISSING.value)
             return
         self._approvals.use(
             tx,
             order.approval_id,
-            purpose=PURPOSE,
+            purpose=purpose,
             subject_sha256=order.plan_sha256,
             used_for=f"replay {order.replay_run_id}",
             by=by,
@@ -293,17 +321,7 @@ def _unit(row: Row) -> RunUnit:
 
 def _require_references(tx: Transaction, order: NewRun) -> None:
     """Refuse references that are unknown or closed, and an incident that nobody names."""
-    for kind, ref in (
-        (ReferenceKind.CHANGE, order.change_ref),
-        (ReferenceKind.INCIDENT, order.incident_ref),
-    ):
-        if ref is None:
-            continue
-        found = tx.select(f"{kind.value}_by_ref", ref=ref)
-        if not found:
-            raise UnknownRecord(f"there is no {kind.noun} {ref}", code="reference_unknown")
-        if found[0]["closed_at"] is not None:
-            raise Refused(f"{ref} is closed", code="reference_closed")
+    require_open(tx, change_ref=order.change_ref, incident_ref=order.incident_ref)
     if order.reason == "incident" and order.incident_ref is None:
         message = "the reason 'incident' needs the incident that it refers to: --incident REF"
         raise Refused(message, code="reference_missing")

@@ -73,7 +73,7 @@ def issues_from(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(orjson.loads(text))
 
 
-def known_from(row: Row) -> Known:
+def known_from(row: Row, first_intent: Intent = Intent.INGEST) -> Known:
     """Read what a receipt or a due unit is decided by."""
     return Known(
         wal_id=row["wal_id"],
@@ -89,7 +89,17 @@ def known_from(row: Row) -> Known:
         rerun_intent=_intent_or_none(row["rerun_intent"]),
         replay_run_id=row["replay_run_id"],
         held_until=instant_or_none(row["held_until"]),
+        first_intent=first_intent,
     )
+
+
+def due_from(row: Row) -> Known:
+    """Read a due unit; one that was listed, and not announced, is backfilled until it succeeds."""
+    if row["next_object"] is not None:
+        wish = orjson.loads(row["next_object"]).get("intent", Intent.INGEST)
+        return known_from(row, Intent(wish))
+    backfilled = row["attempt_intent"] == Intent.BACKFILL.value
+    return known_from(row, Intent.BACKFILL if backfilled else Intent.INGEST)
 
 
 def known_object(row: Row) -> ObjectReference:
@@ -116,9 +126,10 @@ def owned_item_from(row: Row) -> OwnedItem | None:
     )
 
 
-def next_object_text(unit: IngestUnit) -> str:
-    """Write the object and event that the next attempt shall take."""
+def next_object_text(unit: IngestUnit, intent: Intent = Intent.INGEST) -> str:
+    """Write the object and event that the next attempt shall take, and why if not to ingest it."""
     object_ref = unit.object_ref
+    wish = {} if intent is Intent.INGEST else {"intent": intent.value}
     return canonical_text(
         {
             "etag": object_ref.etag,
@@ -127,6 +138,7 @@ def next_object_text(unit: IngestUnit) -> str:
             "size": object_ref.size,
             "sns_message_id": unit.event.sns_message_id,
             "version_id": object_ref.version_id,
+            **wish,
         }
     )
 

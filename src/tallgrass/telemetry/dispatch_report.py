@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from tallgrass.ledger.redaction import redact
+from tallgrass.outbox.breaker import Lesson
 from tallgrass.outbox.dispatch_rules import AttemptOutcome, Settled, Settlement
+from tallgrass.sinks.protocol import Delivery, Undelivered
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import Recorder, count_each, observe_each
 
@@ -50,6 +52,24 @@ def report_exhausted(recorder: Recorder, exhausted: Sequence[Settlement]) -> Non
     if recorder.enabled:
         for one in exhausted:
             _tell(recorder, one)
+
+
+def report_lesson(
+    recorder: Recorder, target: str, lesson: Lesson, answers: Sequence[Delivery]
+) -> None:
+    """Tell once that a target is left alone, as it is down, and once that it is back."""
+    first = answers[0] if answers else None
+    if lesson.opened and isinstance(first, Undelivered):
+        recorder.event(
+            names.TARGET_PAUSED,
+            target=target,
+            error_code=first.code,
+            message=redact(first.message),
+        )
+    if lesson.closed_after_s is not None:
+        recorder.event(
+            names.TARGET_RESUMED, target=target, paused_s=round(lesson.closed_after_s, 3)
+        )
 
 
 def _tell(recorder: Recorder, one: Settlement) -> None:

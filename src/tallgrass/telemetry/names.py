@@ -102,11 +102,19 @@ BATCH_SECONDS: Final = "nodd_sns.batch_seconds"
 REPLAYS: Final = "nodd_sns.replays_total"
 REPLAY_HITS: Final = "nodd_sns.replay_hits_total"
 REPLAY_MISMATCHES: Final = "nodd_sns.replay_mismatch_total"
+DLQ_REPROCESSED: Final = "nodd_sns.dlq_reprocessed_total"
 OUTBOX_PUBLICATIONS: Final = "nodd_sns.outbox_publications_total"
 OUTBOX_DISPATCHES: Final = "nodd_sns.outbox_dispatches_total"
 OUTBOX_LATENCY: Final = "nodd_sns.outbox_latency_seconds"
 OUTBOX_DUPLICATES: Final = "nodd_sns.outbox_duplicates_total"
 OUTBOX_FENCED: Final = "nodd_sns.outbox_fenced_total"
+NODE_LATENCY: Final = "kfm.node_latency_ms"
+NODE_RETRIES: Final = "kfm.node_retries"
+NODE_CACHE_HITS: Final = "kfm.node_cache_hits"
+NODE_CACHE_MISSES: Final = "kfm.node_cache_misses"
+NODE_CACHE_CORRUPT: Final = "kfm.node_cache_corrupt"
+NODE_ENERGY: Final = "kfm.node_energy_wh"
+NODE_CARBON: Final = "kfm.node_carbon_gco2e"
 
 
 def _counter(
@@ -134,6 +142,8 @@ def _histogram(
         meaning=meaning,
     )
 
+
+_NODE_LABELS: Final = ("pipeline", "node", "dataset_id")
 
 METRICS: Final = _table(
     (
@@ -238,6 +248,11 @@ METRICS: Final = _table(
             "records whose replay gave another result than before, as nobody had announced",
         ),
         _counter(
+            DLQ_REPROCESSED,
+            ("dataset", "action"),
+            "dead letters that a drain took up, by what it did with them",
+        ),
+        _counter(
             OUTBOX_PUBLICATIONS,
             ("outcome",),
             "events given to `publish`: `recorded`, `duplicate` or refused as a `conflict`",
@@ -256,6 +271,43 @@ METRICS: Final = _table(
         _counter(OUTBOX_DUPLICATES, ("target",), "deliveries that the target said it had before"),
         _counter(
             OUTBOX_FENCED, ("target",), "sends whose results came after their lease had ended"
+        ),
+        _histogram(
+            NODE_LATENCY,
+            _NODE_LABELS,
+            "time of each attempt of a node, and of each hit of its cache",
+            unit="ms",
+            has_env=True,
+        ),
+        _counter(
+            NODE_RETRIES,
+            _NODE_LABELS,
+            "attempts of a node after its first, crashes too",
+            has_env=True,
+        ),
+        _counter(NODE_CACHE_HITS, _NODE_LABELS, "results that came from the cache", has_env=True),
+        _counter(
+            NODE_CACHE_MISSES, _NODE_LABELS, "results that the cache did not have", has_env=True
+        ),
+        _counter(
+            NODE_CACHE_CORRUPT,
+            _NODE_LABELS,
+            "entries of the cache that did not verify; each is also a miss",
+            has_env=True,
+        ),
+        _histogram(
+            NODE_ENERGY,
+            _NODE_LABELS,
+            "energy of each attempt of a node, as estimated",
+            unit="W.h",
+            has_env=True,
+        ),
+        _histogram(
+            NODE_CARBON,
+            _NODE_LABELS,
+            "emissions of each attempt of a node, as estimated",
+            unit="g",
+            has_env=True,
         ),
     )
 )
@@ -311,8 +363,14 @@ WORKER_DIED: Final = "worker_died"
 EVENT_UNDELIVERED: Final = "event_undelivered"
 EVENT_EXHAUSTED: Final = "event_exhausted"
 DELIVERIES_LOST: Final = "deliveries_lost"
+TARGET_PAUSED: Final = "target_paused"
+TARGET_RESUMED: Final = "target_resumed"
 DISPATCH_STARTED: Final = "dispatch_started"
 DISPATCH_STOPPED: Final = "dispatch_stopped"
+NODE_FAILED: Final = "node_failed"
+NODE_UNCACHED: Final = "node_uncached"
+NODE_CACHE_UNUSABLE: Final = "node_cache_unusable"
+NODE_HOOK_FAILED: Final = "node_hook_failed"
 
 _UNIT_FIELDS: Final = ("wal_id", "dataset", "object_uri_hash", "status", "error_code", "message")
 
@@ -419,6 +477,18 @@ EVENTS: Final = _table(
             meaning="the lease of sends had ended; others send these events again",
         ),
         LogEvent(
+            name=TARGET_PAUSED,
+            level="error",
+            fields=("target", "error_code", "message"),
+            meaning="a target is down: one event is tried now and then; it is said once",
+        ),
+        LogEvent(
+            name=TARGET_RESUMED,
+            level="info",
+            fields=("target", "paused_s"),
+            meaning="a target that was down takes events again",
+        ),
+        LogEvent(
             name=DISPATCH_STARTED,
             level="info",
             fields=("targets",),
@@ -429,6 +499,30 @@ EVENTS: Final = _table(
             level="info",
             fields=("dispatched", "undelivered"),
             meaning="dispatchers ended in good order; so many events are still undelivered",
+        ),
+        LogEvent(
+            name=NODE_FAILED,
+            level="error",
+            fields=("pipeline", "run_id", "node", "task_id", "error_code", "message"),
+            meaning="a node failed for good in its run and stays so until it is cleared",
+        ),
+        LogEvent(
+            name=NODE_UNCACHED,
+            level="warning",
+            fields=("pipeline", "node", "message"),
+            meaning="no version can be derived from a node's code, so it is not cached; said once",
+        ),
+        LogEvent(
+            name=NODE_CACHE_UNUSABLE,
+            level="warning",
+            fields=("pipeline", "node", "message"),
+            meaning="the cache of nodes cannot be read or written; the node runs without it",
+        ),
+        LogEvent(
+            name=NODE_HOOK_FAILED,
+            level="error",
+            fields=("pipeline", "run_id", "node", "task_id", "hook", "message"),
+            meaning="lineage, a watcher or the rollback of a node failed; its result stands",
         ),
     )
 )

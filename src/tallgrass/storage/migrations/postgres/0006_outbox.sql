@@ -33,7 +33,8 @@ CREATE INDEX outbox_delivery_due ON outbox_delivery (target, due_at, outbox_id)
 CREATE INDEX outbox_delivery_open ON outbox_delivery (target, dataset_id, written, outbox_id)
   WITH (deduplicate_items = off, fillfactor = 45) WHERE status <> 'dispatched';
 
--- One row each attempt that ended: the ledger and the telemetry of deliveries.
+-- One row each attempt that ended: the ledger and the telemetry of deliveries. Ids begin with the time:
+-- retention makes a partition for each month ahead, and drops one when the last of its rows has left.
 CREATE TABLE outbox_attempts (
   outbox_id   uuid NOT NULL,
   attempt     integer NOT NULL CHECK (attempt >= 1),
@@ -47,7 +48,8 @@ CREATE TABLE outbox_attempts (
   error       text CHECK (length(error) <= 500),
   ended_at    timestamptz NOT NULL,
   PRIMARY KEY (outbox_id, attempt)
-);
+) PARTITION BY RANGE (outbox_id);
+CREATE TABLE outbox_attempts_default PARTITION OF outbox_attempts DEFAULT;
 
 -- Keys of events that callers published, for good: also when their rows are archived.
 CREATE TABLE idempotency_keys (
@@ -132,6 +134,8 @@ EXECUTE FUNCTION tallgrass_refuse('append_only: outbox_duplicates');
 CREATE TRIGGER outbox_delivery_not_truncated BEFORE TRUNCATE ON outbox_delivery
 EXECUTE FUNCTION tallgrass_refuse('append_only: outbox_delivery');
 CREATE TRIGGER outbox_attempts_not_truncated BEFORE TRUNCATE ON outbox_attempts
+EXECUTE FUNCTION tallgrass_refuse('append_only: outbox_attempts');
+CREATE TRIGGER outbox_attempts_default_not_truncated BEFORE TRUNCATE ON outbox_attempts_default
 EXECUTE FUNCTION tallgrass_refuse('append_only: outbox_attempts');
 CREATE TRIGGER idempotency_keys_not_truncated BEFORE TRUNCATE ON idempotency_keys
 EXECUTE FUNCTION tallgrass_refuse('append_only: idempotency_keys');

@@ -78,8 +78,9 @@ JOIN stac_items AS x ON x.collection_id = c.collection_id AND x.item_id = d.item
 WHERE {overlaps};
 
 -- name: item_bodies(rows)
-SELECT i.collection_id, i.item_id, i.body FROM json_array_elements(:rows::json) AS k (pair)
-JOIN stac_items AS i ON i.collection_id = k.pair ->> 0 AND i.item_id = k.pair ->> 1;
+SELECT i.collection_id, i.item_id, i.body, x.expires_at FROM json_array_elements(:rows::json) AS k (pair)
+JOIN stac_items AS i ON i.collection_id = k.pair ->> 0 AND i.item_id = k.pair ->> 1
+LEFT JOIN expired_items AS x ON x.collection_id = i.collection_id AND x.item_id = i.item_id;
 
 -- name: provenance_bodies(rows)
 -- Of each item, the document of the attempt that it stands for.

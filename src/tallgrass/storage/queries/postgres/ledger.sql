@@ -69,7 +69,7 @@ SELECT r.wal_id, r.dataset, r.object_uri, r.provider, r.queue, r.event_time, r.t
   i.collection_id AS item_collection_id, i.item_id, i.sha256 AS item_sha256, r.extensions,
   (SELECT d.prov_activity_id FROM wal_attempts AS d
    WHERE d.wal_id = r.wal_id AND d.attempt_no = r.applied_attempt) AS item_activity_id,
-  a.event_time AS attempt_event_time, a.sns_message_id, a.object_etag, a.object_size,
+  a.event_time AS attempt_event_time, a.intent AS attempt_intent, a.sns_message_id, a.object_etag, a.object_size,
   a.object_sequencer, a.object_version_id, NULL::timestamptz AS held_until
 FROM json_array_elements_text(:rows::json) AS due (value)
 JOIN wal_records AS r ON r.wal_id = due.value::uuid
@@ -78,15 +78,15 @@ LEFT JOIN stac_items AS i ON i.wal_id = r.wal_id
 WHERE r.due_at IS NOT NULL
 ORDER BY r.wal_id;
 
--- name: insert_records(now, ingest_run_id, worker_id; wal_id, dataset, object_uri, provider, queue, event_time, time_range_start, time_range_end, extensions, due_at, next_object)
+-- name: insert_records(now, ingest_run_id, worker_id, replay_run_id, replay_reason; wal_id, dataset, object_uri, provider, queue, event_time, time_range_start, time_range_end, extensions, due_at, next_object)
 INSERT INTO wal_records (wal_id, dataset, object_uri, provider, queue, event_time,
   time_range_start, time_range_end, status, attempts, integrity_status, metadata_status,
   stac_status, provenance_status, ingest_run_id, worker_id, replay_reason, created_at, updated_at,
-  version, recorded_by, extensions, due_at, next_object, budget_from, lease_expiries)
+  version, recorded_by, extensions, due_at, next_object, budget_from, lease_expiries, replay_run_id)
 SELECT x.wal_id, x.dataset, x.object_uri, x.provider, x.queue, x.event_time,
   x.time_range_start, x.time_range_end, 'pending', 0, 'unknown', 'unknown',
-  'unknown', 'unknown', :ingest_run_id, :worker_id, 'none', :now, :now,
-  1, :worker_id, x.extensions, x.due_at, x.next_object, 0, 0
+  'unknown', 'unknown', :ingest_run_id, :worker_id, :replay_reason, :now, :now,
+  1, :worker_id, x.extensions, x.due_at, x.next_object, 0, 0, :replay_run_id::text
 FROM each_row AS x
 ORDER BY x.wal_id
 ON CONFLICT DO NOTHING;

@@ -1,5 +1,11 @@
 -- Delivery of events: claimed, settled, asked for again; counted, listed and told of.
 
+-- part: state
+-- Where a delivery stands, as people see it.
+CASE WHEN d.status = 'dispatched' THEN 'dispatched'
+    WHEN d.claimed_by IS NOT NULL THEN 'in_flight' WHEN d.status = 'pending' THEN 'pending'
+    WHEN d.due_at IS NULL THEN 'exhausted' ELSE 'retrying' END
+
 -- name: is_due(now, target)
 SELECT 1 AS found FROM outbox_delivery WHERE target = :target AND due_at <= :now LIMIT 1;
 
@@ -24,16 +30,19 @@ FROM due CROSS JOIN LATERAL (
   FROM outbox WHERE outbox_id = due.outbox_id OFFSET 0) AS e
 ORDER BY due.due_at, due.outbox_id;
 
+-- part: of_this_database
+NOT EXISTS (SELECT 1 FROM pg_stat_activity AS a
+      WHERE a.backend_xid = running.xid::xid AND a.datname <> current_database())
+    AND NOT EXISTS (SELECT 1 FROM pg_prepared_xacts AS p
+      WHERE p.transaction = running.xid::xid AND p.database <> current_database())
+
 -- name: due_heads(now, target, size)
 -- The first open row of each dataset, if it is due: the index is asked once a dataset. A row counts
 -- only when no transaction can come any more that wrote before it. Transactions of other databases of
 -- the server have numbers of the same row, but cannot come; one that nothing is known of may.
 WITH RECURSIVE coming AS (
   SELECT running.xid FROM pg_snapshot_xip(pg_current_snapshot()) AS running (xid)
-  WHERE NOT EXISTS (SELECT 1 FROM pg_stat_activity AS a
-      WHERE a.backend_xid = running.xid::xid AND a.datname <> current_database())
-    AND NOT EXISTS (SELECT 1 FROM pg_prepared_xacts AS p
-      WHERE p.transaction = running.xid::xid AND p.database <> current_database())
+  WHERE {of_this_database}
 ), datasets AS (
   (SELECT dataset_id FROM outbox_delivery WHERE target = :target AND status <> 'dispatched'
     ORDER BY dataset_id LIMIT 1)
@@ -144,7 +153,7 @@ WHERE d.status <> 'dispatched' AND d.status = 'failed' AND d.due_at IS NULL
 ORDER BY d.outbox_id LIMIT :size;
 
 -- name: deliveries_by_id(rows)
-SELECT d.outbox_id, d.target, d.dataset_id, d.status, d.attempt, d.due_at, d.claimed_by, d.error_code,
+SELECT d.outbox_id, d.target, d.dataset_id, d.status, {state} AS state, d.attempt, d.due_at, d.error_code,
   d.last_error, d.updated_at, e.event_name, e.pipeline_id, e.created_at
 FROM outbox_delivery AS d JOIN outbox AS e ON e.outbox_id = d.outbox_id
 WHERE d.outbox_id IN (SELECT value::uuid FROM json_array_elements_text(:rows::json))
@@ -160,10 +169,10 @@ FROM each_row AS x WHERE d.outbox_id = x.outbox_id
 
 -- name: count_open_deliveries()
 SELECT d.target,
-  count(*) FILTER (WHERE d.status = 'pending' AND d.claimed_by IS NULL) AS pending,
-  count(*) FILTER (WHERE d.claimed_by IS NOT NULL) AS in_flight,
-  count(*) FILTER (WHERE d.status = 'failed' AND d.claimed_by IS NULL AND d.due_at IS NOT NULL) AS retrying,
-  count(*) FILTER (WHERE d.status = 'failed' AND d.due_at IS NULL) AS exhausted,
+  count(*) FILTER (WHERE {state} = 'pending') AS pending,
+  count(*) FILTER (WHERE {state} = 'in_flight') AS in_flight,
+  count(*) FILTER (WHERE {state} = 'retrying') AS retrying,
+  count(*) FILTER (WHERE {state} = 'exhausted') AS exhausted,
   min(e.created_at) AS oldest_at
 FROM outbox_delivery AS d JOIN outbox AS e ON e.outbox_id = d.outbox_id
 WHERE d.status <> 'dispatched' GROUP BY d.target ORDER BY d.target;
@@ -181,17 +190,45 @@ WHERE d.target = :target AND d.status <> 'dispatched' AND EXISTS (
     AND x.status = 'failed' AND x.due_at IS NULL AND (x.written, x.outbox_id) < (d.written, d.outbox_id))
 GROUP BY d.dataset_id ORDER BY d.dataset_id;
 
+-- name: last_failures(now)
+-- Of each target the failure that is tried again last: by it, a target that is down is tried.
+SELECT DISTINCT ON (d.target) d.target, d.error_code, d.last_error, d.due_at AS next_try_at,
+  (SELECT count(*) FROM outbox_delivery AS w
+    WHERE w.target = d.target AND w.due_at <= :now AND w.claimed_by IS NULL) AS due
+FROM outbox_delivery AS d
+WHERE d.status <> 'dispatched' AND {state} = 'retrying' AND d.due_at > :now
+ORDER BY d.target, d.due_at DESC;
+
+-- name: waits_for_transaction(now, target)
+-- Events of an ordered target whose first of a dataset is due, and waits as in due_heads; with the
+-- oldest transaction that they wait for, as far as the role may see it.
+WITH coming AS (
+  SELECT running.xid, coalesce(a.xact_start, p.prepared) AS since, a.pid
+  FROM pg_snapshot_xip(pg_current_snapshot()) AS running (xid)
+  LEFT JOIN pg_stat_activity AS a ON a.backend_xid = running.xid::xid
+  LEFT JOIN pg_prepared_xacts AS p ON p.transaction = running.xid::xid
+  WHERE {of_this_database}
+), heads AS (
+  SELECT DISTINCT ON (dataset_id) dataset_id, written, due_at, claimed_by FROM outbox_delivery
+  WHERE target = :target AND status <> 'dispatched' ORDER BY dataset_id, written, outbox_id
+), waiting AS (
+  SELECT heads.dataset_id, coming.since, coming.pid FROM heads JOIN coming ON coming.xid < heads.written
+  WHERE heads.due_at <= :now AND heads.claimed_by IS NULL
+)
+SELECT since, pid, (SELECT count(*) FROM outbox_delivery
+    WHERE target = :target AND status <> 'dispatched'
+      AND dataset_id IN (SELECT dataset_id FROM waiting)) AS events
+FROM waiting ORDER BY since LIMIT 1;
+
 -- name: list_deliveries(after, size, target, dataset, event_name, error_code, state)
-SELECT d.outbox_id, d.target, d.dataset_id, d.status, d.attempt, d.due_at, d.claimed_by, d.error_code,
+SELECT d.outbox_id, d.target, d.dataset_id, d.status, {state} AS state, d.attempt, d.due_at, d.error_code,
   d.last_error, d.updated_at, e.event_name, e.pipeline_id, e.created_at
 FROM outbox_delivery AS d JOIN outbox AS e ON e.outbox_id = d.outbox_id
 WHERE (:after::uuid IS NULL OR d.outbox_id > :after) AND (:target::text IS NULL OR d.target = :target)
   AND (:dataset::text IS NULL OR d.dataset_id = :dataset)
   AND (:event_name::text IS NULL OR e.event_name = :event_name)
   AND (:error_code::text IS NULL OR d.error_code = :error_code)
-  AND (:state::text IS NULL OR :state = CASE WHEN d.status = 'dispatched' THEN 'dispatched'
-    WHEN d.claimed_by IS NOT NULL THEN 'in_flight' WHEN d.status = 'pending' THEN 'pending'
-    WHEN d.due_at IS NULL THEN 'exhausted' ELSE 'retrying' END)
+  AND (:state::text IS NULL OR :state = {state})
 ORDER BY d.outbox_id LIMIT :size;
 
 -- name: attempts_of_event(outbox_id)

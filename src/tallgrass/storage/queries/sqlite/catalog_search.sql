@@ -79,8 +79,9 @@ FROM json_each(:rows) AS c CROSS JOIN json_each(:ids) AS d CROSS JOIN stac_items
 WHERE {overlaps};
 
 -- name: item_bodies(rows)
-SELECT i.collection_id, i.item_id, i.body FROM json_each(:rows) AS k CROSS JOIN stac_items AS i
-  ON i.collection_id = json_extract(k.value, '$[0]') AND i.item_id = json_extract(k.value, '$[1]');
+SELECT i.collection_id, i.item_id, i.body, x.expires_at FROM json_each(:rows) AS k CROSS JOIN stac_items AS i
+  ON i.collection_id = json_extract(k.value, '$[0]') AND i.item_id = json_extract(k.value, '$[1]')
+LEFT JOIN expired_items AS x ON x.collection_id = i.collection_id AND x.item_id = i.item_id;
 
 -- name: provenance_bodies(rows)
 -- Of each item, the document of the attempt that it stands for.

@@ -55,7 +55,7 @@ SELECT r.wal_id, r.dataset, r.object_uri, r.provider, r.queue, r.event_time, r.t
   i.collection_id AS item_collection_id, i.item_id, i.sha256 AS item_sha256, r.extensions,
   (SELECT d.prov_activity_id FROM wal_attempts AS d
    WHERE d.wal_id = r.wal_id AND d.attempt_no = r.applied_attempt) AS item_activity_id,
-  a.event_time AS attempt_event_time, a.sns_message_id, a.object_etag, a.object_size,
+  a.event_time AS attempt_event_time, a.intent AS attempt_intent, a.sns_message_id, a.object_etag, a.object_size,
   a.object_sequencer, a.object_version_id, NULL AS held_until
 FROM json_each(:rows) AS due
 JOIN wal_records AS r ON r.wal_id = due.value
@@ -64,15 +64,15 @@ LEFT JOIN stac_items AS i ON i.wal_id = r.wal_id
 WHERE r.due_at IS NOT NULL
 ORDER BY r.wal_id;
 
--- name: insert_records(now, ingest_run_id, worker_id; wal_id, dataset, object_uri, provider, queue, event_time, time_range_start, time_range_end, extensions, due_at, next_object)
+-- name: insert_records(now, ingest_run_id, worker_id, replay_run_id, replay_reason; wal_id, dataset, object_uri, provider, queue, event_time, time_range_start, time_range_end, extensions, due_at, next_object)
 INSERT INTO wal_records (wal_id, dataset, object_uri, provider, queue, event_time,
   time_range_start, time_range_end, status, attempts, integrity_status, metadata_status,
   stac_status, provenance_status, ingest_run_id, worker_id, replay_reason, created_at, updated_at,
-  version, recorded_by, extensions, due_at, next_object, budget_from, lease_expiries)
+  version, recorded_by, extensions, due_at, next_object, budget_from, lease_expiries, replay_run_id)
 VALUES (:wal_id, :dataset, :object_uri, :provider, :queue, :event_time,
   :time_range_start, :time_range_end, 'pending', 0, 'unknown', 'unknown',
-  'unknown', 'unknown', :ingest_run_id, :worker_id, 'none', :now, :now,
-  1, :worker_id, :extensions, :due_at, :next_object, 0, 0);
+  'unknown', 'unknown', :ingest_run_id, :worker_id, :replay_reason, :now, :now,
+  1, :worker_id, :extensions, :due_at, :next_object, 0, 0, :replay_run_id);
 
 -- name: claim_records(now, ingest_run_id, worker_id; wal_id, version, from_status, to_status, budget_from, rerun_intent)
 UPDATE wal_records SET status = :to_status, attempts = attempts + 1, last_attempt_at = :now,

@@ -1,5 +1,11 @@
 -- Delivery of events: claimed, settled, asked for again; counted, listed and told of.
 
+-- part: state
+-- Where a delivery stands, as people see it.
+CASE WHEN d.status = 'dispatched' THEN 'dispatched'
+    WHEN d.claimed_by IS NOT NULL THEN 'in_flight' WHEN d.status = 'pending' THEN 'pending'
+    WHEN d.due_at IS NULL THEN 'exhausted' ELSE 'retrying' END
+
 -- name: is_due(now, target)
 SELECT 1 AS found FROM outbox_delivery WHERE target = :target AND due_at <= :now LIMIT 1;
 
@@ -113,7 +119,7 @@ WHERE status <> 'dispatched' AND status = 'failed' AND due_at IS NULL
 ORDER BY outbox_id LIMIT :size;
 
 -- name: deliveries_by_id(rows)
-SELECT d.outbox_id, d.target, d.dataset_id, d.status, d.attempt, d.due_at, d.claimed_by, d.error_code,
+SELECT d.outbox_id, d.target, d.dataset_id, d.status, {state} AS state, d.attempt, d.due_at, d.error_code,
   d.last_error, d.updated_at, e.event_name, e.pipeline_id, e.created_at
 FROM outbox_delivery AS d JOIN outbox AS e ON e.outbox_id = d.outbox_id
 WHERE d.outbox_id IN (SELECT value FROM json_each(:rows)) ORDER BY d.outbox_id;
@@ -125,10 +131,10 @@ WHERE outbox_id = :outbox_id AND attempt = :attempt AND status = 'failed' AND du
 
 -- name: count_open_deliveries()
 SELECT d.target,
-  count(*) FILTER (WHERE d.status = 'pending' AND d.claimed_by IS NULL) AS pending,
-  count(*) FILTER (WHERE d.claimed_by IS NOT NULL) AS in_flight,
-  count(*) FILTER (WHERE d.status = 'failed' AND d.claimed_by IS NULL AND d.due_at IS NOT NULL) AS retrying,
-  count(*) FILTER (WHERE d.status = 'failed' AND d.due_at IS NULL) AS exhausted,
+  count(*) FILTER (WHERE {state} = 'pending') AS pending,
+  count(*) FILTER (WHERE {state} = 'in_flight') AS in_flight,
+  count(*) FILTER (WHERE {state} = 'retrying') AS retrying,
+  count(*) FILTER (WHERE {state} = 'exhausted') AS exhausted,
   min(e.created_at) AS oldest_at
 FROM outbox_delivery AS d INDEXED BY outbox_delivery_open CROSS JOIN outbox AS e ON e.outbox_id = d.outbox_id
 WHERE d.status <> 'dispatched' GROUP BY d.target ORDER BY d.target;
@@ -146,17 +152,29 @@ WHERE d.target = :target AND d.status <> 'dispatched' AND EXISTS (
     AND x.status = 'failed' AND x.due_at IS NULL AND x.written < d.written)
 GROUP BY d.dataset_id ORDER BY d.dataset_id;
 
+-- name: last_failures(now)
+-- Of each target the failure that is tried again last: by it, a target that is down is tried.
+-- Of the row with the maximum are the columns beside it.
+SELECT d.target, d.error_code, d.last_error, max(d.due_at) AS next_try_at,
+  (SELECT count(*) FROM outbox_delivery AS w
+    WHERE w.target = d.target AND w.due_at <= :now AND w.claimed_by IS NULL) AS due
+FROM outbox_delivery AS d
+WHERE d.status <> 'dispatched' AND {state} = 'retrying' AND d.due_at > :now
+GROUP BY d.target ORDER BY d.target;
+
+-- name: waits_for_transaction(now, target)
+-- None ever does: there is one writer at a time.
+SELECT NULL AS since, NULL AS pid, 0 AS events WHERE :now = '' AND :target = '';
+
 -- name: list_deliveries(after, size, target, dataset, event_name, error_code, state)
-SELECT d.outbox_id, d.target, d.dataset_id, d.status, d.attempt, d.due_at, d.claimed_by, d.error_code,
+SELECT d.outbox_id, d.target, d.dataset_id, d.status, {state} AS state, d.attempt, d.due_at, d.error_code,
   d.last_error, d.updated_at, e.event_name, e.pipeline_id, e.created_at
 FROM outbox_delivery AS d JOIN outbox AS e ON e.outbox_id = d.outbox_id
 WHERE (:after IS NULL OR d.outbox_id > :after) AND (:target IS NULL OR d.target = :target)
   AND (:dataset IS NULL OR d.dataset_id = :dataset)
   AND (:event_name IS NULL OR e.event_name = :event_name)
   AND (:error_code IS NULL OR d.error_code = :error_code)
-  AND (:state IS NULL OR :state = CASE WHEN d.status = 'dispatched' THEN 'dispatched'
-    WHEN d.claimed_by IS NOT NULL THEN 'in_flight' WHEN d.status = 'pending' THEN 'pending'
-    WHEN d.due_at IS NULL THEN 'exhausted' ELSE 'retrying' END)
+  AND (:state IS NULL OR :state = {state})
 ORDER BY d.outbox_id LIMIT :size;
 
 -- name: attempts_of_event(outbox_id)

@@ -47,3 +47,32 @@ SELECT (SELECT count(*) FROM deliveries WHERE visible_at <= :now) AS visible,
 
 -- name: list_dead_letters(after, size)
 SELECT * FROM dead_letters WHERE position > :after ORDER BY position LIMIT :size;
+
+-- name: free_dead_letters(now, size)
+-- Letters that no drain holds.
+SELECT * FROM dead_letters WHERE hidden_until IS NULL OR hidden_until <= :now
+ORDER BY position LIMIT :size;
+
+-- name: hold_dead_letters(hidden_until, delivery_id; position)
+UPDATE dead_letters SET hidden_until = :hidden_until, delivery_id = :delivery_id
+WHERE position = :position;
+
+-- name: letters_in_hand(now, rows)
+SELECT position, delivery_id FROM dead_letters
+WHERE position IN (SELECT value FROM json_each(:rows)) AND hidden_until > :now;
+
+-- name: free_letters(; position)
+UPDATE dead_letters SET hidden_until = NULL, delivery_id = NULL WHERE position = :position;
+
+-- name: delete_dead_letters(; position)
+DELETE FROM dead_letters WHERE position = :position;
+
+-- name: dead_status(now)
+SELECT count(*) FILTER (WHERE hidden_until IS NULL OR hidden_until <= :now) AS visible,
+  count(*) FILTER (WHERE hidden_until > :now) AS in_flight
+FROM dead_letters;
+
+-- name: bury_letters(; message_id, sent_at, died_at, receive_count, body)
+INSERT INTO dead_letters (message_id, sent_at, died_at, receive_count, body)
+VALUES (:message_id, :sent_at, :died_at, :receive_count, :body)
+ON CONFLICT (message_id) DO NOTHING;

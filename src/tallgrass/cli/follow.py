@@ -1,0 +1,180 @@
+"""``tallgrass follow``: a catalog that is kept up to date from a bucket's listing."""
+
+import random
+import re
+import sys
+from dataclasses import asdict
+from datetime import datetime, timedelta
+
+import click
+
+from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.following import (
+    LOOK_BACK,
+    Following,
+    FollowReport,
+    FollowRequest,
+    FollowUntil,
+    follow,
+)
+from tallgrass.bootstrap.stores import open_current_stores
+from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.stopping import told_to_stop
+from tallgrass.cli.text import print_json, printable
+from tallgrass.cli.times import time_or_date
+from tallgrass.clock import format_instant, system_clock
+from tallgrass.errors import InvalidInput, TransientError
+
+_AGO = re.compile(r"now-([0-9]{1,5})([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+@click.command(
+    name="follow",
+    epilog=examples(
+        "tallgrass follow --dataset goes-glm",
+        "tallgrass follow --dataset goes-glm --bucket noaa-goes19 --since now-6h",
+        "tallgrass follow --dataset goes-glm --since 2026-06-01 --until-idle",
+    ),
+)
+@click.option("--dataset", required=True, help="The dataset that is followed.")
+@click.option(
+    "--since",
+    default="now-1h",
+    show_default=True,
+    metavar="TIME",
+    help="Begin with data of this time, date, or so long ago: now-90m, now-6h, now-2d.",
+)
+@click.option("--prefix", default="", metavar="KEY", help="Only keys that begin so.")
+@click.option(
+    "--bucket",
+    "buckets",
+    multiple=True,
+    metavar="NAME",
+    help="Only this bucket of the dataset, or of its mirrors; repeatable.",
+)
+@click.option(
+    "--every",
+    type=click.FloatRange(0.1, 86_400),
+    default=30.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds from one listing to the next.",
+)
+@click.option("--store", metavar="URL", help="Ledger and catalog (database.url).")
+@click.option("--objects", metavar="URL", help="file:FOLDER or cloud (objects.url).")
+@click.option("--once", is_flag=True, help="End after one listing and the work that is due then.")
+@click.option(
+    "--until-idle", is_flag=True, help="End when a listing brings nothing new and nothing is due."
+)
+@output_option
+@pass_invocation
+def command(  # noqa: PLR0913 - one parameter an option
+    invocation: Invocation,
+    *,
+    dataset: str,
+    since: str,
+    prefix: str,
+    buckets: tuple[str, ...],
+    every: float,
+    store: str | None,
+    objects: str | None,
+    once: bool,
+    until_idle: bool,
+    as_json: bool,
+) -> None:
+    """Keep a catalog up to date from listings: no account, no queue.
+
+    Lists the folders of the time that is wanted, records what is new and works on it, again and
+    again, until it is told to stop by Ctrl-C or SIGTERM. Later listings look back one hour, or as
+    far as --since now-… says; what comes later than that is a backfill's.
+    """
+    if once and until_idle:
+        message = "--once or --until-idle, not both"
+        raise click.UsageError(message)
+    config = invocation.use({"database.url": store, "objects.url": objects})
+    start, look_back = _since(since, system_clock())
+    until = FollowUntil.ONCE if once else FollowUntil.IDLE if until_idle else FollowUntil.STOPPED
+    request = FollowRequest(
+        dataset=dataset,
+        since=start,
+        look_back=look_back,
+        prefix=prefix,
+        buckets=buckets,
+        every_s=every,
+        until=until,
+    )
+    # A database that cannot be used is told before any bucket is asked.
+    open_current_stores(config, read_only=True).close()
+    telling = _Telling()
+    with told_to_stop() as stop:
+        outside = Following(
+            stop=stop.is_set,
+            progress=telling.progress,
+            waiting=telling.waiting,
+            sleep=stop.wait,
+            random=random.random,
+        )
+        report = follow(config, open_catalogue(config), request, outside)
+    if as_json:
+        print_json({"dataset": dataset, **asdict(report)})
+        return
+    _show(report)
+
+
+class _Telling:
+    """A line on stderr for each listing that brought something, and for what is waited for."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._waited_for = ""
+
+    def progress(self, report: FollowReport) -> None:
+        """Tell what is new since the last line."""
+        self._waited_for = ""
+        done = report.recorded + report.changed + report.worked_on
+        if done != self._last:
+            self._last = done
+            self._say(
+                f"listed {report.listed:,}, recorded {report.recorded:,},"
+                f" overwritten {report.changed:,}, worked on {report.worked_on:,}"
+            )
+
+    def waiting(self, error: TransientError) -> None:
+        """Tell once what is down."""
+        if error.code != self._waited_for:
+            self._waited_for = error.code
+            self._say(f"waiting: {error} ({error.code})")
+
+    def _say(self, text: str) -> None:
+        sys.stderr.write(f"{format_instant(system_clock())} {printable(text)}\n")
+        sys.stderr.flush()
+
+
+def _since(text: str, now: datetime) -> tuple[datetime, timedelta]:
+    """Return where to begin, and how far later listings look back."""
+    match = _AGO.fullmatch(text.strip())
+    if match is None:
+        given = time_or_date(text)
+        assert given is not None  # noqa: S101 - there is a text
+        return given, LOOK_BACK
+    ago = timedelta(**{_UNITS[match[2]]: int(match[1])})
+    try:
+        return now - ago, max(ago, LOOK_BACK)
+    except OverflowError as exc:
+        raise InvalidInput(f"{text} is before all calendars", code="invalid_time") from exc
+
+
+def _show(report: FollowReport) -> None:
+    from tallgrass.cli.tables import say, show_facts  # noqa: PLC0415 - rich is for tables only
+
+    say("What following did", "bold")
+    show_facts(
+        [
+            ("listings", report.rounds),
+            ("objects listed", report.listed),
+            ("new", report.recorded),
+            ("overwritten", report.changed),
+            ("units worked on", report.worked_on),
+        ]
+    )

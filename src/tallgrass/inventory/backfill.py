@@ -1,0 +1,289 @@
+"""Backfill: of the objects that a listing tells, those that the ledger lacks become due.
+
+Page by page, so that memory stays flat and whatever breaks off is taken up by running it again:
+what was recorded is known then.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+import orjson
+
+from tallgrass.canonical_json import canonical_bytes, sha256_hex
+from tallgrass.clock import format_instant
+from tallgrass.datasets.catalogue import Catalogue, IgnoredKey
+from tallgrass.errors import InvalidInput
+from tallgrass.inventory.listed import ListedObject
+from tallgrass.ledger.object_uri import SCHEMES, bucket_and_key, canonical_object_uri
+from tallgrass.ledger.receipt import Action, Decision
+from tallgrass.ledger.unit import PROVIDERS, EventMetadata, IngestUnit, ObjectReference
+
+#: Of approvals.
+PURPOSE = "backfill"
+#: Of an order as one line.
+PLAN_BYTES_MAX = 64 * 1024
+#: The queue that units name which no message brought.
+LISTING = "listing"
+#: Why a listed object is passed over, beside the dataset's own reasons and codes of bad keys.
+OTHER_DATASET = "other_dataset"
+OUTSIDE_TIME = "outside_time"
+OUTSIDE_PREFIX = "outside_prefix"
+UNROUTABLE = "unroutable"
+
+_PROVIDERS = {scheme: provider for provider, scheme in SCHEMES.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which listed objects are meant: data that start from `since` on and before `until`."""
+
+    dataset: str
+    since: datetime | None = None
+    until: datetime | None = None
+    #: How their keys begin.
+    prefix: str = ""
+
+    def has(self, start: datetime) -> bool:
+        """Tell whether data that start then are meant."""
+        after = self.since is None or start >= self.since
+        return after and (self.until is None or start < self.until)
+
+
+class FormerBuckets:
+    """Buckets whose objects moved: they are known under the present name alone."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._present = {
+            f"{scheme}://{former}/": f"{scheme}://{present}/"
+            for dataset in catalogue.datasets
+            for scheme in (SCHEMES.get(dataset.provider, dataset.provider),)
+            for former, present in dataset.aliases.items()
+        }
+        self._former = tuple(self._present)
+
+    def present(self, listed: ListedObject) -> ListedObject:
+        """Return the object under its bucket's present name."""
+        uri = listed.uri
+        if not uri.startswith(self._former):
+            return listed
+        key = uri.find("/", uri.find("://") + 3) + 1
+        return listed._replace(uri=self._present[uri[:key]] + uri[key:])
+
+
+def unit_of(
+    listed: ListedObject,
+    wanted: Wanted,
+    catalogue: Catalogue,
+    *,
+    now: datetime,
+    providers: Collection[str] = PROVIDERS,
+) -> IngestUnit | str:
+    """Return the unit that a listed object is, or why it is passed over.
+
+    The listing's time of the object stands for that of its event, which nobody heard of; where the
+    listing tells none, it is now.
+    """
+    try:
+        uri = canonical_object_uri(listed.uri)
+        scheme = uri.partition(":")[0]
+        provider = _PROVIDERS.get(scheme, scheme)
+        bucket, key = bucket_and_key(uri)
+        if not key.startswith(wanted.prefix):
+            return OUTSIDE_PREFIX
+        found = catalogue.route(provider, bucket, key)
+        if found is None:
+            return UNROUTABLE
+        if found.dataset is None or found.dataset.id != wanted.dataset:
+            return OTHER_DATASET
+        if isinstance(found, IgnoredKey):
+            return found.reason
+        if not wanted.has(found.start):
+            return OUTSIDE_TIME
+        return IngestUnit.of(
+            dataset=found.dataset.id,
+            object_uri=uri,
+            provider=provider,
+            queue=LISTING,
+            time_range_start=found.start,
+            time_range_end=found.end,
+            event=EventMetadata(event_time=listed.modified or now),
+            object_ref=ObjectReference(etag=listed.etag, size=listed.size),
+            providers=providers,
+        )
+    except InvalidInput as exc:
+        return exc.code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillOrder:
+    """A backfill that somebody asks for, as the log keeps it."""
+
+    run_id: str
+    wanted: Wanted
+    buckets: tuple[str, ...]
+    #: SHA-256 of the file that lists the objects, where one does.
+    listing_sha256: str | None = None
+    reason: str = "backfill"
+    change_ref: str | None = None
+    incident_ref: str | None = None
+    due_max: int | None = None
+    #: Approvers that policy wants for it.
+    approvals_needed: int = 0
+
+    @property
+    def subject(self) -> str:
+        """Its name in the log."""
+        return f"backfill:{self.run_id}"
+
+    def told(self) -> dict[str, Any]:
+        """Return what it asks for, as a JSON value."""
+        since, until = self.wanted.since, self.wanted.until
+        return {
+            "dataset": self.wanted.dataset,
+            "since": None if since is None else format_instant(since),
+            "until": None if until is None else format_instant(until),
+            "prefix": self.wanted.prefix,
+            "buckets": list(self.buckets),
+            "listing_sha256": self.listing_sha256,
+            "change_ref": self.change_ref,
+            "incident_ref": self.incident_ref,
+            "max_events": self.due_max,
+        }
+
+    def plan(self) -> bytes:
+        """Return what an approval is bound to: the order without its run, as one line of JSON."""
+        told = {"purpose": PURPOSE, "approvals_needed": self.approvals_needed, **self.told()}
+        return canonical_bytes({**told, "reason": self.reason}) + b"\n"
+
+
+def backfill_plan(data: bytes) -> tuple[dict[str, Any], str] | None:
+    """Return what the bytes of an order's plan say, and their SHA-256; None for another plan."""
+    if len(data) > PLAN_BYTES_MAX or data.count(b"\n") != 1:
+        return None
+    try:
+        said = orjson.loads(data)
+    except ValueError:
+        return None
+    if not isinstance(said, dict) or said.get("purpose") != PURPOSE:
+        return None
+    return said, sha256_hex(data)
+
+
+class InventoryLedger(Protocol):
+    """The ledger as a backfill needs it; each verb is one transaction."""
+
+    def unsettled(self, listed: Sequence[ListedObject]) -> Sequence[int]:
+        """Return the places of those that it lacks, or knows with another etag or size."""
+
+    def record_due(self, units: Sequence[IngestUnit]) -> Sequence[Decision]:
+        """Make units due that are new, or whose object is; one decision each, in order."""
+
+
+@dataclass(slots=True)
+class BackfillReport:
+    """What a backfill came to: listed = known + recorded + changed + left + passed over."""
+
+    listed: int = 0
+    #: In the ledger as they are listed.
+    known: int = 0
+    #: New to the ledger, and due.
+    recorded: int = 0
+    #: Overwritten since the ledger saw them, and due again.
+    changed: int = 0
+    #: Overwritten, but left as they are, by what the ledger decided.
+    left: Counter[str] = field(default_factory=Counter)
+    #: No unit of this backfill, by reason.
+    passed: Counter[str] = field(default_factory=Counter)
+    #: Whether it stopped at its cap, with more to do.
+    capped: bool = False
+
+    @property
+    def due(self) -> int:
+        """How many units it made due."""
+        return self.recorded + self.changed
+
+    def document(self) -> dict[str, Any]:
+        """Return the report as a JSON value."""
+        return {
+            "listed": self.listed,
+            "known": self.known,
+            "recorded": self.recorded,
+            "changed": self.changed,
+            "left": dict(sorted(self.left.items())),
+            "passed_over": dict(sorted(self.passed.items())),
+            "capped": self.capped,
+        }
+
+
+class Backfill:
+    """Takes pages of a listing; everything is passed in."""
+
+    def __init__(
+        self,
+        ledger: InventoryLedger,
+        catalogue: Catalogue,
+        wanted: Wanted,
+        *,
+        clock: Callable[[], datetime],
+        providers: Collection[str] = PROVIDERS,
+        due_max: int | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._catalogue = catalogue
+        self._former = FormerBuckets(catalogue)
+        self._wanted = wanted
+        self._clock = clock
+        self._providers = providers
+        self._due_max = due_max
+        self.report = BackfillReport()
+
+    def take(self, page: Sequence[ListedObject]) -> int:
+        """Make due what the ledger lacks of a page; return how much that was.
+
+        At the cap the rest of the page is left, and `report.capped` says so.
+        """
+        report, before = self.report, self.report.due
+        objects = [self._former.present(each) for each in page]
+        # First what the ledger knows: reading a key costs three times as much as asking for it.
+        # What may not stand in a query is no name of an object, or rare.
+        odd = [each for each in objects if not each.uri.isprintable()]
+        asked = [each for each in objects if each.uri.isprintable()] if odd else objects
+        unsettled = [asked[place] for place in self._ledger.unsettled(asked)] + odd
+        report.listed += len(page)
+        report.known += len(page) - len(unsettled)
+        now = self._clock()
+        units: list[IngestUnit] = []
+        for each in unsettled:
+            unit = unit_of(each, self._wanted, self._catalogue, now=now, providers=self._providers)
+            if isinstance(unit, str):
+                report.passed[unit] += 1
+            else:
+                units.append(unit)
+        self._record(units)
+        return report.due - before
+
+    def _record(self, units: list[IngestUnit]) -> None:
+        report = self.report
+        # The oldest first: ids sort by data time.
+        units.sort(key=lambda unit: unit.wal_id)
+        if self._due_max is not None and len(units) > self._due_max - report.due:
+            kept = max(0, self._due_max - report.due)
+            report.listed -= len(units) - kept
+            report.capped = True
+            del units[kept:]
+        for decision in self._ledger.record_due(units) if units else ():
+            _count(report, decision)
+
+
+def _count(report: BackfillReport, decision: Decision) -> None:
+    if decision.action is Action.CLAIM:
+        report.recorded += 1
+    elif decision.action is Action.PARK:
+        report.changed += 1
+    elif decision.action is Action.DUPLICATE:
+        report.known += 1
+    else:
+        report.left[decision.action.value] += 1

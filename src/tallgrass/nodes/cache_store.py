@@ -1,0 +1,366 @@
+"""Results by content address: a local folder, or an object store.
+
+An entry is ``magic, SHA-256 of the rest, rest``; the rest says its own key. What does not verify
+when it is read is no entry: a miss, reported as corrupt, and removed. The first result of a key
+stays: a second one that was computed meanwhile is not written over it. Bodies are plain bytes that
+`values` reads; nothing is ever unpickled.
+"""
+
+import contextlib
+import os
+import re
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from tallgrass.errors import InvalidInput
+from tallgrass.nodes.files import (
+    Files,
+    lock_file,
+    make_and_open,
+    open_root,
+    read_file,
+    translated,
+    write_temporary,
+)
+
+_MAGIC: Final = b"TGC1"
+_HEAD_BYTES: Final = len(_MAGIC) + 32
+_KEY: Final = re.compile(r"[0-9a-f]{64}")
+BYTES_MAX: Final = 1 << 30
+#: After pruning so much of the bound is used.
+_PRUNED_TO: Final = 0.9
+
+
+class Found(StrEnum):
+    """What a look into the cache came to."""
+
+    HIT = "hit"
+    MISS = "miss"
+    #: Something was there and did not verify; it is gone now.
+    CORRUPT = "corrupt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheLook:
+    """What was found, and the body of a hit."""
+
+    found: Found
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheStats:
+    """How full a cache is."""
+
+    entries: int
+    bytes: int
+    bytes_max: int
+
+
+class CacheStore(Protocol):
+    """Keeps results by their content address."""
+
+    def get(self, key: str) -> CacheLook:
+        """Look a key up; only what verifies is a hit."""
+
+    def put(self, key: str, body: bytes) -> bool:
+        """Keep a result; False if the key has one already, or if it is too large to be kept."""
+
+    def delete(self, key: str) -> None:
+        """Forget a result."""
+
+    def stats(self) -> CacheStats:
+        """Count what is kept."""
+
+    def prune(self, bytes_max: int | None = None) -> int:
+        """Remove the oldest results until the rest fits; return how many went."""
+
+    def clear(self) -> int:
+        """Remove everything; return how many results went."""
+
+
+def sealed(key: str, body: bytes) -> bytes:
+    """Return the bytes of an entry."""
+    content = bytes.fromhex(_checked(key)) + body
+    return _MAGIC + sha256(content).digest() + content
+
+
+def unsealed(key: str, data: bytes) -> bytes | None:
+    """Return the body of an entry of this key, or None if it is not what was written."""
+    content = data[_HEAD_BYTES:]
+    if data[: len(_MAGIC)] != _MAGIC or sha256(content).digest() != data[len(_MAGIC) : _HEAD_BYTES]:
+        return None
+    return content[32:] if content[:32] == bytes.fromhex(key) else None
+
+
+def _checked(key: str) -> str:
+    if not _KEY.fullmatch(key):
+        raise InvalidInput(f"{key!r} is no key of the cache", code="node_declaration_invalid")
+    return key
+
+
+class FolderCache:
+    """A local folder: ``<first two digits>/<key>``. A hit makes an entry young again."""
+
+    def __init__(
+        self, root: Path, *, bytes_max: int = BYTES_MAX, files: Files | None = None
+    ) -> None:
+        self.root = root
+        self._bytes_max = bytes_max
+        self._files = files or Files()
+        self._lock = threading.Lock()
+        #: None until it was counted; others may add to the folder, so it is counted again now and
+        #: then.
+        self._bytes: int | None = None
+
+    def get(self, key: str) -> CacheLook:
+        """Look a key up; only what verifies is a hit."""
+        path = self._path(key)
+        with translated(self.root):
+            try:
+                data = _read(path)
+            except FileNotFoundError:
+                return CacheLook(found=Found.MISS)
+            except OSError:
+                data = b""
+            body = unsealed(key, data)
+            if body is None:
+                self.delete(key)
+                return CacheLook(found=Found.CORRUPT)
+            with contextlib.suppress(OSError):
+                os.utime(path)
+        return CacheLook(found=Found.HIT, body=body)
+
+    def put(self, key: str, body: bytes) -> bool:
+        """Keep a result; False if the key has one already, or if it is too large to be kept."""
+        data = sealed(key, body)
+        if len(data) > self._bytes_max * _PRUNED_TO:
+            return False
+        with translated(self.root), self._folder(key) as folder:
+            name = write_temporary(
+                self._files, f".{key}.{secrets.token_hex(4)}.tmp", data, folder=folder
+            )
+            try:
+                added = self._files.link(name, key, folder=folder)
+            finally:
+                self._files.remove(name, folder=folder)
+        if added:
+            self._grown(len(data))
+        return added
+
+    def delete(self, key: str) -> None:
+        """Forget a result."""
+        with translated(self.root), contextlib.suppress(FileNotFoundError):
+            self._path(key).unlink()
+
+    def stats(self) -> CacheStats:
+        """Count what is kept."""
+        sizes = [size for _, size, _ in self._entries()]
+        return CacheStats(entries=len(sizes), bytes=sum(sizes), bytes_max=self._bytes_max)
+
+    def prune(self, bytes_max: int | None = None) -> int:
+        """Remove the oldest results until the rest fits; return how many went."""
+        entries = sorted(self._entries())
+        total = sum(size for _, size, _ in entries)
+        removed = 0
+        for _, size, path in entries:
+            if total <= (self._bytes_max if bytes_max is None else bytes_max):
+                break
+            with translated(path), contextlib.suppress(FileNotFoundError):
+                path.unlink()
+            total -= size
+            removed += 1
+        with self._lock:
+            self._bytes = total
+        return removed
+
+    def clear(self) -> int:
+        """Remove everything; return how many results went."""
+        return self.prune(-1)
+
+    def _grown(self, size: int) -> None:
+        with self._lock:
+            if self._bytes is None:
+                self._bytes = self.stats().bytes
+            else:
+                self._bytes += size
+            too_many = self._bytes > self._bytes_max
+        if too_many:
+            self.prune(int(self._bytes_max * _PRUNED_TO))
+
+    def _entries(self) -> Iterator[tuple[float, int, Path]]:
+        """Yield age, size and path of each entry, and of what crashes left behind."""
+        if not self.root.is_dir():
+            return
+        for folder in sorted(self.root.glob("[0-9a-f][0-9a-f]")):
+            for path in folder.iterdir():
+                with contextlib.suppress(FileNotFoundError):
+                    facts = path.lstat()
+                    yield facts.st_mtime, facts.st_size, path
+
+    @contextmanager
+    def _folder(self, key: str) -> Iterator[int]:
+        with contextlib.ExitStack() as opened:
+            root = open_root(self.root)
+            opened.callback(os.close, root)
+            folder = make_and_open(self._files, key[:2], folder=root)
+            opened.callback(os.close, folder)
+            yield folder
+
+    def _path(self, key: str) -> Path:
+        return self.root / _checked(key)[:2] / key
+
+
+class ObjectCache:
+    """An object store through obstore; two writers of a key are told apart by a conditional put.
+
+    `store` is one of ``obstore.store``. What is kept is counted at every `count_every`-th put.
+    """
+
+    def __init__(
+        self,
+        store: Any,
+        *,
+        prefix: str = "node-cache",
+        bytes_max: int = BYTES_MAX,
+        count_every: int = 256,
+    ) -> None:
+        self._store = store
+        self._prefix = prefix.strip("/")
+        self._bytes_max = bytes_max
+        self._count_every = count_every
+        self._puts = 0
+
+    def get(self, key: str) -> CacheLook:
+        """Look a key up; only what verifies is a hit."""
+        try:
+            data = bytes(self._store.get(self._name(key)).bytes())
+        except FileNotFoundError:
+            return CacheLook(found=Found.MISS)
+        body = unsealed(key, data)
+        if body is None:
+            self.delete(key)
+            return CacheLook(found=Found.CORRUPT)
+        return CacheLook(found=Found.HIT, body=body)
+
+    def put(self, key: str, body: bytes) -> bool:
+        """Keep a result; False if the key has one already, or if it is too large to be kept."""
+        from obstore.exceptions import AlreadyExistsError  # noqa: PLC0415 - for buckets only
+
+        data = sealed(key, body)
+        if len(data) > self._bytes_max * _PRUNED_TO:
+            return False
+        try:
+            self._store.put(self._name(key), data, mode="create")
+        except AlreadyExistsError:
+            return False
+        self._puts += 1
+        if self._puts % self._count_every == 0:
+            self._prune_if_full()
+        return True
+
+    def delete(self, key: str) -> None:
+        """Forget a result."""
+        with contextlib.suppress(FileNotFoundError):
+            self._store.delete(self._name(key))
+
+    def stats(self) -> CacheStats:
+        """Count what is kept."""
+        sizes = [size for _, size, _ in self._entries()]
+        return CacheStats(entries=len(sizes), bytes=sum(sizes), bytes_max=self._bytes_max)
+
+    def prune(self, bytes_max: int | None = None) -> int:
+        """Remove the oldest results until the rest fits; return how many went."""
+        entries = sorted(self._entries())
+        total = sum(size for _, size, _ in entries)
+        bound = self._bytes_max if bytes_max is None else bytes_max
+        old: list[str] = []
+        for _, size, name in entries:
+            if total <= bound:
+                break
+            old.append(name)
+            total -= size
+        if old:
+            self._store.delete(old)
+        return len(old)
+
+    def clear(self) -> int:
+        """Remove everything; return how many results went."""
+        return self.prune(-1)
+
+    def _prune_if_full(self) -> None:
+        if self.stats().bytes > self._bytes_max:
+            self.prune(int(self._bytes_max * _PRUNED_TO))
+
+    def _entries(self) -> Iterable[tuple[Any, int, str]]:
+        for batch in self._store.list(self._prefix):
+            for each in batch:
+                yield each["last_modified"], each["size"], each["path"]
+
+    def _name(self, key: str) -> str:
+        return f"{self._prefix}/{_checked(key)[:2]}/{key}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldKey:
+    """A lock that is held."""
+
+    descriptor: int
+    path: Path
+
+
+class FolderLocks:
+    """Locks by name between all processes of a machine; a killed process holds none."""
+
+    def __init__(self, root: Path, *, sleep: Callable[[float], None]) -> None:
+        self._root = root
+        self._sleep = sleep
+
+    def acquire(self, name: str, timeout_s: float) -> HeldKey:
+        """Wait for a name's lock."""
+        path = self._root / name
+        with translated(self._root):
+            while True:
+                descriptor = self._open(path)
+                try:
+                    lock_file(descriptor, timeout_s, f"the result {name[:16]}", self._sleep)
+                    # Its last holder may have removed the file between opening and locking it.
+                    current = os.fstat(descriptor).st_nlink > 0
+                except BaseException:
+                    os.close(descriptor)
+                    raise
+                if current:
+                    return HeldKey(descriptor=descriptor, path=path)
+                os.close(descriptor)
+
+    def release(self, held: HeldKey) -> None:
+        """Remove the file and let the next one in."""
+        with contextlib.suppress(OSError):
+            held.path.unlink()
+        os.close(held.descriptor)
+
+    def _open(self, path: Path) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            return os.open(path, flags, 0o600)
+        except FileNotFoundError:
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return os.open(path, flags, 0o600)
+
+
+def _read(path: Path) -> bytes:
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        data = read_file(path.name, folder=folder)
+    finally:
+        os.close(folder)
+    if data is None:
+        raise FileNotFoundError(path)
+    return data

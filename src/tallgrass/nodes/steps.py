@@ -1,0 +1,225 @@
+"""A node's execution as steps, and the two ways to take them: in a thread, or in an event loop.
+
+The order of steps is written once, as a generator that yields what takes time: the node's function,
+a wait, and work that blocks on the disk. A driver does it and sends the result, or throws the
+error, back in.
+"""
+
+import asyncio
+import contextvars
+import inspect
+import threading
+import time
+from collections.abc import Awaitable, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tallgrass.errors import InvalidInput, RunBusy
+from tallgrass.nodes.protocols import _ACTIVE, ActiveNode
+
+Result = TypeVar("Result")
+
+_PAUSE_S = 0.001
+_PAUSE_S_MAX = 0.05
+#: Threads of their own: nodes that fill the loop's threads must not keep others from the disk.
+_AT_THE_DISK = ThreadPoolExecutor(max_workers=8, thread_name_prefix="tallgrass-nodes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execute:
+    """Call the node's function."""
+
+    function: Callable[[Any], Any]
+    inputs: Any
+    active: ActiveNode
+    timeout_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Let time pass."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Do something that waits for the disk, or for others."""
+
+    work: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Let others go on for a moment, before asking again for what they hold."""
+
+    seconds: float
+
+
+Step = Execute | Wait | Block | Pause
+Steps = Generator[Step, Any, Result]
+
+
+def patiently(
+    ask: Callable[[], Any], timeout_s: float, monotonic: Callable[[], float]
+) -> Steps[Any]:
+    """Ask until nobody else holds it; no thread is kept busy by the waiting."""
+    give_up, pause_s = monotonic() + timeout_s, _PAUSE_S
+    while True:
+        try:
+            return (yield Block(work=ask))
+        except RunBusy:
+            if monotonic() >= give_up:
+                raise
+        yield Pause(seconds=pause_s)
+        pause_s = min(pause_s * 2, _PAUSE_S_MAX)
+
+
+def drive(steps: Steps[Result], sleep: Callable[[float], None] = time.sleep) -> Result:
+    """Take all steps in this thread."""
+    send: Callable[[], Step] = lambda: next(steps)  # noqa: E731 - it changes with every step
+    while True:
+        try:
+            step = send()
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        try:
+            done = _do(step, sleep)
+        except BaseException as error:  # noqa: BLE001 - the generator decides
+            send = _throwing(steps, error)
+        else:
+            send = _sending(steps, done)
+
+
+async def drive_async(
+    steps: Steps[Result], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> Result:
+    """Take all steps in an event loop; what blocks is done in a thread, so that others go on.
+
+    A cancellation never leaves such a thread behind: its work is waited for and told to the
+    generator, which then learns of the cancellation at its next step of another kind.
+    """
+    send: Callable[[], Step] = lambda: next(steps)  # noqa: E731 - it changes with every step
+    cancelled: asyncio.CancelledError | None = None
+    while True:
+        try:
+            step = send()
+        except StopIteration as end:
+            if cancelled is not None:
+                raise cancelled from None
+            result: Result = end.value
+            return result
+        try:
+            if isinstance(step, Block):
+                done, interrupted = await _block(step)
+                cancelled = cancelled or interrupted
+            elif cancelled is not None:
+                raise cancelled  # noqa: TRY301 - into the generator
+            else:
+                done = await _do_async(step, sleep)
+        except BaseException as error:  # noqa: BLE001 - the generator decides
+            send = _throwing(steps, error)
+        else:
+            send = _sending(steps, done)
+
+
+async def _block(step: Block) -> tuple[Any, asyncio.CancelledError | None]:
+    work = asyncio.get_running_loop().run_in_executor(_AT_THE_DISK, step.work)
+    cancelled = None
+    while not work.done():
+        try:
+            await asyncio.shield(asyncio.wait([work]))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    return work.result(), cancelled
+
+
+def _throwing(steps: Steps[Result], error: BaseException) -> Callable[[], Step]:
+    return lambda: steps.throw(error)
+
+
+def _sending(steps: Steps[Result], done: Any) -> Callable[[], Step]:
+    return lambda: steps.send(done)
+
+
+def _do(step: Step, sleep: Callable[[float], None]) -> Any:
+    if isinstance(step, Wait):
+        return sleep(step.seconds)
+    if isinstance(step, Block):
+        return step.work()
+    if isinstance(step, Pause):
+        return time.sleep(step.seconds)
+    if step.timeout_s is not None:
+        return _call_within(step, step.timeout_s)
+    return _call(step)
+
+
+async def _do_async(step: Execute | Wait | Pause, sleep: Callable[[float], Awaitable[None]]) -> Any:
+    if isinstance(step, Wait):
+        return await sleep(step.seconds)
+    if isinstance(step, Pause):
+        return await asyncio.sleep(step.seconds)
+    try:
+        async with asyncio.timeout(step.timeout_s):
+            return await _await(step)
+    except (TimeoutError, asyncio.CancelledError):
+        # A function in a thread runs on, and can write nothing more.
+        step.active.log.fence("it was given up")
+        raise
+
+
+async def _await(step: Execute) -> Any:
+    token = _ACTIVE.set(step.active)
+    try:
+        if not inspect.iscoroutinefunction(step.function):
+            result = await asyncio.to_thread(step.function, step.inputs)
+        else:
+            result = step.function(step.inputs)
+        return await result if inspect.isawaitable(result) else result
+    finally:
+        _ACTIVE.reset(token)
+
+
+def _call(step: Execute) -> Any:
+    token = _ACTIVE.set(step.active)
+    try:
+        result = step.function(step.inputs)
+    finally:
+        _ACTIVE.reset(token)
+    if inspect.iscoroutine(result):
+        result.close()
+        raise InvalidInput(
+            "the node's function is async: use `arun`, or await the wrapped node",
+            code="node_declaration_invalid",
+        )
+    return result
+
+
+def _call_within(step: Execute, timeout_s: float) -> Any:
+    """Call in a thread of its own and give up in time.
+
+    No thread can be ended from outside: it runs on, but can write nothing more.
+    """
+    answer: list[tuple[bool, Any]] = []
+    done = threading.Event()
+
+    def work() -> None:
+        try:
+            answer.append((True, _call(step)))
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            answer.append((False, error))
+        done.set()
+
+    context = contextvars.copy_context()
+    threading.Thread(
+        target=context.run, args=(work,), name=f"node-{step.active.call.node_id}", daemon=True
+    ).start()
+    if not done.wait(timeout_s):
+        step.active.log.fence("it took too long")
+        raise TimeoutError(f"the node took longer than {timeout_s:g} s")
+    succeeded, value = answer[0]
+    if not succeeded:
+        raise value
+    return value

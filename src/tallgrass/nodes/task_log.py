@@ -1,0 +1,167 @@
+"""What one call writes into its run's journal, and which of its files that changes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tallgrass.errors import TallgrassError
+from tallgrass.ledger.redaction import redact
+from tallgrass.nodes.entries import AttemptStatus, Kind, TaskState
+from tallgrass.nodes.machinery import Machinery, Result
+from tallgrass.nodes.protocols import NodeCall, NodeFailure, NodeLog, NodeOutcome
+from tallgrass.nodes.retry_policy import RetryDecision
+from tallgrass.nodes.values import type_name
+from tallgrass.nodes.views import ATTEMPTS, FAILED, POST, PRE
+from tallgrass.nodes.wal_store import RunWal
+
+
+class TaskLog:
+    """A call's own entries; `identity` tells them from those of other code or inputs."""
+
+    def __init__(
+        self, machinery: Machinery, call: NodeCall, run: RunWal, identity: str, key: str | None
+    ) -> None:
+        self._machinery = machinery
+        self._call = call
+        self._run = run
+        self._identity = identity
+        self._key = key
+
+    @property
+    def state(self) -> TaskState:
+        """What the journal says of the task, by whomever."""
+        return self._run.task(self._call.task)
+
+    def for_hooks(self) -> NodeLog:
+        """Return the part that hooks and effects may write to."""
+        return NodeLog(self._run, self._call.task)
+
+    def commit(self, end: int) -> None:
+        """Return when the journal is on the disk up to `end`."""
+        self._run.commit(end)
+
+    def write_pre(self, inputs: Any) -> None:
+        """Write what the node is given; it is durable with the attempt that follows."""
+        call, parts, admission = self._call, self._call.identity, self._call.admission
+        body = {
+            "identity": self._identity,
+            "pipeline": call.pipeline,
+            "env": call.env,
+            "cache_key": self._key,
+            "code_version": parts.code_version,
+            "inputs_hash": parts.inputs_hash,
+            "data_version": parts.data_version,
+            "inputs": self._machinery.payloads.put(inputs, sensitive=call.sensitive),
+            "environment": dict(self._machinery.environment),
+            "dataset": call.declaration.dataset,
+            "care_label": admission.care_label,
+            "governance_ref": admission.governance_ref,
+            "policy_ref": admission.policy_ref,
+            "sovereignty": dict(admission.sovereignty),
+        }
+        self._append(Kind.PRE, body)
+        self._show(PRE)
+
+    def begin_attempt(self, number: int) -> int:
+        """Write that an attempt begins; it must be committed before it does."""
+        return self._append(Kind.ATTEMPT, {"identity": self._identity, "attempt": number})
+
+    def end_attempt(
+        self,
+        number: int,
+        status: AttemptStatus,
+        measures: Mapping[str, Any],
+        *,
+        error: BaseException | None = None,
+        delay_s: float = 0.0,
+    ) -> int:
+        """Write how an attempt ended."""
+        body: dict[str, Any] = {"attempt": number, "status": status.value, "measures": measures}
+        if error is not None:
+            body |= {"error": self.described(error), "delay_s": delay_s}
+        return self._append(Kind.ATTEMPT_END, body)
+
+    def show_attempts(self) -> None:
+        """Bring the list of attempts up to date."""
+        self._show(ATTEMPTS)
+
+    def write_post(self, number: int, result: Result, measures: Mapping[str, Any]) -> None:
+        """Write the result; it is durable when this returns."""
+        self.end_attempt(number, AttemptStatus.SUCCEEDED, measures)
+        body = {"attempt": number, **self._result(result)}
+        self._run.commit(self._append(Kind.POST, body))
+        self._show(ATTEMPTS, POST)
+
+    def write_hit(self, result: Result) -> None:
+        """Write a result of the cache; not synced, for the cache has it: nothing can be lost."""
+        self._append(Kind.HIT, self._result(result))
+        self._show(POST)
+
+    def write_failed(self, error: BaseException, decision: RetryDecision) -> None:
+        """Mark the node as failed for good; durable when this returns."""
+        body = {
+            "identity": self._identity,
+            "error": self.described(error),
+            "why": decision.why,
+            "is_final": decision.is_final,
+        }
+        self._run.commit(self._append(Kind.FAILED, body))
+        self._show(ATTEMPTS, FAILED)
+
+    def settle_failure(self, error: BaseException | None, inputs: Any) -> None:
+        """Compensate and roll back what a failure left; after a crash, what is left of it."""
+        task, hooks = self.state, self._machinery.hooks
+        if task.failed is None or task.rolled_back:
+            return
+        failure = NodeFailure(
+            call=self._call,
+            task=task,
+            failed=task.failed.body,
+            inputs=inputs,
+            log=self.for_hooks(),
+            error=error,
+        )
+        if failure.effects_begun and hooks.compensator is not None:
+            self._machinery.gate.admit(self._call.declaration)
+            hooks.compensator.compensate(failure)
+        # Written before the call: it is made at most once, whatever becomes of it.
+        self._run.commit(self._append(Kind.ROLLED_BACK, {}))
+        self._show()
+        rollback = hooks.rollback
+        if rollback is not None:
+            self._machinery.report.guarded(self._call, "rollback", lambda: rollback(failure))
+
+    def emit_lineage(self, outcome: NodeOutcome) -> None:
+        """Hand lineage on, once a result; what was not noted is handed on again, under its ids."""
+        lineage = self._machinery.hooks.lineage
+        identity = f"{self._identity}:{'failed' if outcome.error is not None else 'done'}"
+        noted = {entry.body["identity"] for entry in self.state.lineage}
+        if lineage is None or identity in noted:
+            return
+
+        def emit() -> None:
+            body = {"identity": identity, "noted": dict(lineage.emit(outcome))}
+            self._append(Kind.LINEAGE, body)
+
+        self._machinery.report.guarded(self._call, "lineage", emit)
+
+    def described(self, error: BaseException) -> dict[str, Any]:
+        """Say what an error was; its text only where it cannot hold what must not be told."""
+        return {
+            "type": type_name(type(error)),
+            "code": error.code if isinstance(error, TallgrassError) else None,
+            "message": None if self._call.sensitive else redact(str(error)),
+        }
+
+    def _result(self, result: Result) -> dict[str, Any]:
+        return {
+            "identity": self._identity,
+            "cache_key": self._key,
+            "result": result.stored,
+            "result_hash": result.hash,
+        }
+
+    def _append(self, kind: Kind, body: Mapping[str, Any]) -> int:
+        return self._run.append(kind, self._call.task, body)
+
+    def _show(self, *names: str) -> None:
+        self._run.write_views(self._call.task, *names)

@@ -1,0 +1,364 @@
+"""The nodes' write-ahead log: ``wal/<run_id>/<node_id>/`` as views of one journal a run.
+
+    wal/<run_id>/.journal                   the truth; locked while a node of the run is at work
+    wal/<run_id>/<node_id>/                 the node's first task in the run
+    wal/<run_id>/<node_id>/tasks/<task_id>/ each later one: a loop, a fan-out
+        pre.json attempts.json post.json compensation.json failed.json
+
+The files are for people and tools: they are replaced at once, never read back, and made again from
+the journal when a run is opened. What is written is durable after `commit`.
+"""
+
+import contextlib
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from tallgrass.clock import Clock, format_instant, system_clock
+from tallgrass.errors import (
+    InvalidInput,
+    NodeWalDamaged,
+    NodeWalUnusable,
+    RunBusy,
+    TallgrassError,
+)
+from tallgrass.nodes.entries import FORMAT, Entry, Kind, RunState, TaskId, TaskState
+from tallgrass.nodes.files import (
+    Files,
+    make_and_open,
+    open_root,
+    read_file,
+    replace_file,
+    translated,
+)
+from tallgrass.nodes.identity import file_name_of, id_of_file_name
+from tallgrass.nodes.journal import Frame, Journal, read_frames, salvaged
+from tallgrass.nodes.views import views_of
+
+JOURNAL_NAME: Final = ".journal"
+TASKS_NAME: Final = "tasks"
+
+
+class RunWal:
+    """The log of one run, held by this process while one of its nodes is at work."""
+
+    def __init__(
+        self, run_id: str, folder: int, journal: Journal, *, files: Files, clock: Clock
+    ) -> None:
+        self.run_id = run_id
+        self.state = RunState(run_id)
+        self._folder = folder
+        self._journal = journal
+        self._files = files
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._views_checked = False
+        #: Nodes of this process that are at work on it.
+        self.users = 0
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it must be opened anew before anything else can be written."""
+        return self._journal.is_broken
+
+    def take(self, timeout_s: float) -> None:
+        """Take the run's lock, learn what others wrote, and put its views right."""
+        self.absorb(self._journal.lock(timeout_s))
+        try:
+            if self.state.begun_at is None:
+                body = {"run_id": self.run_id, "format": FORMAT}
+                self._append(Entry(kind=Kind.RUN, task=None, at=self._now(), body=body))
+            if not self._views_checked:
+                self.rebuild_views()
+                self._views_checked = True
+        except BaseException:
+            self._journal.unlock()
+            raise
+
+    def give_back(self) -> None:
+        """Let other processes have the run."""
+        self._journal.unlock()
+
+    def absorb(self, frames: tuple[Frame, ...]) -> None:
+        """Take in entries that were read."""
+        for frame in frames:
+            self.state.apply(Entry.read(frame.payload), frame.end)
+
+    def task(self, task: TaskId) -> TaskState:
+        """Return what the log says of a task; ids that would share a folder are refused."""
+        with self._lock:
+            clash = self.state.clash_of(task)
+            if clash is not None:
+                raise InvalidInput(
+                    f"{task.node_id}/{task.task_id} differs from {clash} by case alone",
+                    code="node_id_invalid",
+                )
+            file_name_of(task.node_id)
+            file_name_of(task.task_id)
+            return self.state.task(task)
+
+    def append(self, kind: Kind, task: TaskId, body: Mapping[str, Any]) -> int:
+        """Write an entry; it is durable after `commit` of what is returned."""
+        return self._append(Entry(kind=kind, task=task, at=self._now(), body=body))
+
+    def commit(self, end: int) -> None:
+        """Return when the log is on the disk up to `end`."""
+        self._journal.commit(end)
+
+    def write_views(self, task: TaskId, *names: str) -> None:
+        """Replace the named files of a task by what the journal says, or all of them."""
+        with self._lock, translated(self._place(task)), self._task_folder(task) as folder:
+            for name, data in views_of(self.run_id, self.state.task(task)).items():
+                if (not names or name in names) and data is not None:
+                    replace_file(self._files, name, data, folder=folder)
+
+    def rebuild_views(self) -> int:
+        """Make every file say what the journal says; return how many did not."""
+        return sum(self._rebuild(task) for task in list(self.state.tasks))
+
+    def close(self) -> None:
+        """Close what is open."""
+        self._journal.close()
+        os.close(self._folder)
+
+    def _rebuild(self, task: TaskId) -> int:
+        changed = 0
+        with self._lock, translated(self._place(task)), self._task_folder(task) as folder:
+            for name, data in views_of(self.run_id, self.state.task(task)).items():
+                if _content(name, folder) == data:
+                    continue
+                changed += 1
+                if data is None:
+                    self._files.remove(name, folder=folder)
+                else:
+                    replace_file(self._files, name, data, folder=folder)
+        return changed
+
+    def _append(self, entry: Entry) -> int:
+        with self._lock:
+            end = self._journal.append(entry.payload())
+            self.state.apply(entry, end)
+            return end
+
+    @contextmanager
+    def _task_folder(self, task: TaskId) -> Iterator[int]:
+        names = [file_name_of(task.node_id)]
+        if not self.state.task(task).is_first:
+            names += [TASKS_NAME, file_name_of(task.task_id)]
+        with contextlib.ExitStack() as opened:
+            folder = self._folder
+            for name in names:
+                folder = make_and_open(self._files, name, folder=folder)
+                opened.callback(os.close, folder)
+            yield folder
+
+    def _place(self, task: TaskId) -> str:
+        return f"the log of {self.run_id}/{task.node_id}/{task.task_id}"
+
+    def _now(self) -> str:
+        return format_instant(self._clock())
+
+
+class WalStore:
+    """The logs of all runs below one folder."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        files: Files | None = None,
+        clock: Clock = system_clock,
+        sleep: Callable[[float], None] = time.sleep,
+        lock_timeout_s: float = 300.0,
+        open_runs_max: int = 64,
+    ) -> None:
+        self.root = root
+        self._files = files or Files()
+        self._clock = clock
+        self._sleep = sleep
+        self._lock_timeout_s = lock_timeout_s
+        self._open_runs_max = open_runs_max
+        self._root_folder: int | None = None
+        self._runs: OrderedDict[str, RunWal] = OrderedDict()
+        self._doors: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._lock = threading.Lock()
+
+    def acquire(self, run_id: str, timeout_s: float | None = None) -> RunWal:
+        """Open a run for one more node of this process; other processes wait until it is released.
+
+        A journal that broke before is opened anew: what was never synced is not in it.
+        """
+        file_name_of(run_id)
+        with self._door(run_id):
+            run = self._held(run_id)
+            if run.users == 0:
+                try:
+                    run.take(self._lock_timeout_s if timeout_s is None else timeout_s)
+                except RunBusy:
+                    raise
+                except TallgrassError:
+                    self._forget(run_id)
+                    raise
+            run.users += 1
+            return run
+
+    def release(self, run: RunWal) -> None:
+        """One node of this process is done with the run."""
+        with self._door(run.run_id):
+            run.users -= 1
+            if run.users == 0:
+                run.give_back()
+        self._close_oldest()
+
+    @contextmanager
+    def run(self, run_id: str) -> Iterator[RunWal]:
+        """Hold a run."""
+        run = self.acquire(run_id)
+        try:
+            yield run
+        finally:
+            self.release(run)
+
+    def run_ids(self) -> list[str]:
+        """Return the runs that have a journal."""
+        found = []
+        with translated(self.root):
+            folders = sorted(self.root.iterdir()) if self.root.is_dir() else []
+        for folder in folders:
+            if (folder / JOURNAL_NAME).is_file():
+                with contextlib.suppress(InvalidInput):
+                    found.append(id_of_file_name(folder.name))
+        return found
+
+    def read(self, run_id: str) -> RunState:
+        """Return what a run's journal says now, without waiting and without changing anything."""
+        reading = read_frames(self._journal_bytes(run_id))
+        state = RunState(run_id)
+        for frame in reading.frames:
+            state.apply(Entry.read(frame.payload), frame.end)
+        return state
+
+    def rebuild(self, run_id: str) -> int:
+        """Make a run's files again from its journal; return how many were not as it says."""
+        self._require_known(run_id)
+        with self.run(run_id) as run:
+            return run.rebuild_views()
+
+    def salvage(self, run_id: str) -> int:
+        """Keep what stands before a damage as the journal; return how many bytes were set aside.
+
+        The damaged file stays beside it. Nodes whose entries are lost will run again.
+        """
+        data = self._journal_bytes(run_id)
+        try:
+            read_frames(data)
+        except NodeWalDamaged:
+            whole, lost = salvaged(data)
+        else:
+            return 0
+        with self._door(run_id), translated(self.root / run_id):
+            self._forget(run_id)
+            folder = self._open_run_folder(run_id)
+            try:
+                replace_file(self._files, f"{JOURNAL_NAME}.damaged", data, folder=folder)
+                replace_file(self._files, JOURNAL_NAME, whole, folder=folder)
+                self._files.sync_folder(folder)
+            finally:
+                os.close(folder)
+        return lost
+
+    def close(self) -> None:
+        """Close every run that no node is at work on."""
+        for run_id in list(self._runs):
+            with self._door(run_id):
+                if self._runs[run_id].users == 0:
+                    self._forget(run_id)
+        if self._root_folder is not None and not self._runs:
+            os.close(self._root_folder)
+            self._root_folder = None
+
+    def _door(self, run_id: str) -> threading.Lock:
+        with self._lock:
+            return self._doors.setdefault(run_id, threading.Lock())
+
+    def _held(self, run_id: str) -> RunWal:
+        run = self._runs.get(run_id)
+        if run is not None and run.is_broken and run.users == 0:
+            self._forget(run_id)
+            run = None
+        if run is None:
+            run = self._open(run_id)
+        with self._lock:
+            self._runs[run_id] = run
+            self._runs.move_to_end(run_id)
+        return run
+
+    def _close_oldest(self) -> None:
+        """Close the run that nobody used for longest, if too many are open."""
+        with self._lock:
+            if len(self._runs) <= self._open_runs_max:
+                return
+            oldest = next((each for each in self._runs.values() if each.users == 0), None)
+        door = None if oldest is None else self._door(oldest.run_id)
+        if oldest is None or door is None or not door.acquire(blocking=False):
+            return
+        try:
+            if oldest.users == 0:
+                self._forget(oldest.run_id)
+        finally:
+            door.release()
+
+    def _forget(self, run_id: str) -> None:
+        with self._lock:
+            run = self._runs.pop(run_id, None)
+        if run is not None:
+            run.close()
+
+    def _open(self, run_id: str) -> RunWal:
+        place = f"{self.root / file_name_of(run_id) / JOURNAL_NAME}"
+        with translated(place):
+            folder = self._open_run_folder(run_id)
+            try:
+                flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+                descriptor = self._files.open(JOURNAL_NAME, flags, folder=folder)
+                self._files.sync_folder(folder)
+            except OSError:
+                os.close(folder)
+                raise
+        journal = Journal(descriptor, place=place, files=self._files, sleep=self._sleep)
+        return RunWal(run_id, folder, journal, files=self._files, clock=self._clock)
+
+    def _open_run_folder(self, run_id: str) -> int:
+        with self._lock:
+            if self._root_folder is None:
+                self._root_folder = open_root(self.root)
+        name = file_name_of(run_id)
+        return make_and_open(self._files, name, folder=self._root_folder, durable=True)
+
+    def _journal_bytes(self, run_id: str) -> bytes:
+        self._require_known(run_id)
+        with translated(self.root / run_id):
+            folder = os.open(self.root / file_name_of(run_id), os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                data = read_file(JOURNAL_NAME, folder=folder)
+            finally:
+                os.close(folder)
+        return data or b""
+
+    def _require_known(self, run_id: str) -> None:
+        if not (self.root / file_name_of(run_id) / JOURNAL_NAME).is_file():
+            raise NodeWalUnusable(f"there is no run {run_id!r} below {self.root}")
+
+
+def _content(name: str, folder: int) -> bytes | None:
+    """Return a view's content; what cannot be read, a link for one, is not what it should be."""
+    try:
+        return read_file(name, folder=folder)
+    except OSError:
+        return b""

@@ -1,0 +1,101 @@
+"""Who asked for a backfill, why and under which reference; and what came of it."""
+
+from collections.abc import Mapping
+
+from tallgrass.canonical_json import sha256_hex
+from tallgrass.errors import GuardRefused, InvalidInput, Refused
+from tallgrass.governance.actors import Acting, Role, name_of
+from tallgrass.governance.audit import AuditEntry
+from tallgrass.governance.gate import Rule
+from tallgrass.inventory.backfill import PURPOSE, BackfillOrder
+from tallgrass.ledger.replay_reasons import require_reason
+from tallgrass.ledger.rules import LedgerRules
+from tallgrass.storage.actor_store import lock_governance, require_acting, run_guarded
+from tallgrass.storage.approval_store import ApprovalStore
+from tallgrass.storage.audit_store import write_audit
+from tallgrass.storage.change_store import require_open
+from tallgrass.storage.transaction_runner import TransactionRunner
+from tallgrass.storage.unit_of_work import Transaction
+
+_ACTION = "backfill"
+
+
+class BackfillOrders:
+    """Keeps backfills in the audit log, from their begin to their end."""
+
+    def __init__(
+        self, runner: TransactionRunner, approvals: ApprovalStore, rules: LedgerRules
+    ) -> None:
+        self._runner = runner
+        self._approvals = approvals
+        self._rules = rules
+
+    def begin(self, order: BackfillOrder, *, by: Acting, approval_id: str | None = None) -> None:
+        """Note who begins it, and use up its approval.
+
+        Somebody without the role, a closed reference and a lacking approval are refused.
+        """
+        if order.reason == "none":
+            message = "a backfill needs a reason other than 'none'"
+            raise InvalidInput(message, code="unknown_replay_reason")
+        require_reason(order.reason, dict(self._rules.custom_reasons))
+
+        def work(tx: Transaction) -> None:
+            lock_governance(tx)
+            known_by = require_acting(tx, by, Role.OPERATOR, "a backfill")
+            require_open(tx, change_ref=order.change_ref, incident_ref=order.incident_ref)
+            if order.reason == "incident" and order.incident_ref is None:
+                message = "the reason 'incident' needs the incident that it refers to"
+                raise Refused(message, code="reference_missing")
+            self._use_approval(tx, order, by, approval_id)
+            write_audit(tx, tx.now(), [_entry(order, by, _ACTION, {**known_by, **order.told()})])
+
+        run_guarded(self._runner, work, by, _ACTION, order.subject)
+
+    def _use_approval(
+        self, tx: Transaction, order: BackfillOrder, by: Acting, approval_id: str | None
+    ) -> None:
+        needed = order.approvals_needed
+        if approval_id is not None:
+            self._approvals.use(
+                tx,
+                approval_id,
+                purpose=PURPOSE,
+                subject_sha256=sha256_hex(order.plan()),
+                used_for=order.subject,
+                by=by,
+                needed=max(1, needed),
+            )
+        elif needed:
+            message = (
+                f"the backfill needs {needed} approver{'s' * (needed > 1)}: write its plan with"
+                " --dry-run --plan-out FILE, then `tallgrass approvals request --plan FILE`"
+            )
+            raise GuardRefused(message, guard=Rule.APPROVAL_MISSING.value)
+
+    def refuse(self, subject: str, error: Refused, *, by: Acting) -> None:
+        """Keep in the log that somebody was refused a backfill."""
+        entry = AuditEntry(
+            actor=name_of(by) or "unknown",
+            action=f"{_ACTION}_refused",
+            subject=subject,
+            reason=error.code,
+        )
+        self._runner.run(lambda tx: write_audit(tx, tx.now(), [entry]))
+
+    def finish(self, order: BackfillOrder, came_to: Mapping[str, object], *, by: Acting) -> None:
+        """Note what came of it; one that was cut off has no such entry."""
+        entry = _entry(order, by, f"{_ACTION}_done", came_to)
+        self._runner.run(lambda tx: write_audit(tx, tx.now(), [entry]))
+
+
+def _entry(
+    order: BackfillOrder, by: Acting, action: str, detail: Mapping[str, object]
+) -> AuditEntry:
+    return AuditEntry(
+        actor=name_of(by),
+        action=action,
+        subject=order.subject,
+        reason=order.reason,
+        detail=dict(detail),
+    )

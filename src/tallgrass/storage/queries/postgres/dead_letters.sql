@@ -1,0 +1,68 @@
+-- What a drain keeps of its letters.
+
+-- name: letters_of_run(replay_run_id, rows)
+SELECT l.message_id, l.state, l.action FROM json_array_elements_text(:rows::json) AS wanted (value)
+JOIN drained_letters AS l ON l.message_id = wanted.value AND l.replay_run_id = :replay_run_id;
+
+-- name: record_letters(now, replay_run_id; message_id, body_sha256, action, reason, state, sends)
+-- Letters that were left, or recorded and not known to be sent, are taken up again.
+INSERT INTO drained_letters (replay_run_id, message_id, body_sha256, action, reason, state, sends, changed_at)
+SELECT :replay_run_id, x.message_id, x.body_sha256, x.action, x.reason, x.state, x.sends::integer, :now
+FROM each_row AS x ORDER BY x.message_id
+ON CONFLICT (replay_run_id, message_id) DO UPDATE SET action = excluded.action,
+  reason = excluded.reason, state = excluded.state, sends = drained_letters.sends + excluded.sends,
+  changed_at = excluded.changed_at;
+
+-- name: leave_letters(now, replay_run_id; message_id, body_sha256, action, reason)
+-- One that was taken up before stays so: it is on its way.
+INSERT INTO drained_letters (replay_run_id, message_id, body_sha256, action, reason, state, sends, changed_at)
+SELECT :replay_run_id, x.message_id, x.body_sha256, x.action, x.reason, 'left', 0, :now
+FROM each_row AS x ORDER BY x.message_id
+ON CONFLICT (replay_run_id, message_id) DO UPDATE SET reason = excluded.reason,
+  changed_at = excluded.changed_at
+WHERE drained_letters.state = 'left';
+
+-- name: letters_sent(now, replay_run_id; message_id, sent_as)
+UPDATE drained_letters AS l SET state = 'sent', sent_as = x.sent_as, changed_at = :now
+FROM each_row AS x
+WHERE l.replay_run_id = :replay_run_id AND l.message_id = x.message_id AND l.state = 'recorded';
+
+-- name: letters_removed(now, replay_run_id; message_id)
+UPDATE drained_letters AS l SET state = 'removed', changed_at = :now
+FROM each_row AS x
+WHERE l.replay_run_id = :replay_run_id AND l.message_id = x.message_id
+  AND (l.state = 'sent' OR (l.state = 'recorded' AND l.sends = 0));
+
+-- name: count_letters(replay_run_id)
+SELECT action, state, CASE WHEN state = 'left' THEN reason END AS reason, count(*) AS letters,
+  count(*) FILTER (WHERE sends > 1) AS sent_again
+FROM drained_letters WHERE replay_run_id = :replay_run_id
+GROUP BY 1, 2, 3;
+
+-- name: grow_replay_run(replay_run_id, added)
+UPDATE replay_runs SET planned = planned + :added, finished_at = NULL
+WHERE replay_run_id = :replay_run_id;
+
+-- name: drain_quality(replay_run_id)
+-- Units of a run that were applied more than once with the same object, and those that it brought
+-- through and of which the catalog has no whole lineage.
+SELECT (SELECT count(*) FROM replay_run_records AS p
+    JOIN wal_attempts AS a ON a.wal_id = p.wal_id AND a.attempt_no = p.attempt_no
+    WHERE p.replay_run_id = :replay_run_id AND a.status = 'applied' AND EXISTS (
+      SELECT 1 FROM wal_attempts AS b WHERE b.wal_id = a.wal_id AND b.status = 'applied'
+        AND b.attempt_no <> a.attempt_no AND coalesce(b.read_etag, b.object_etag, '') = coalesce(a.read_etag, a.object_etag, '')
+        AND coalesce(b.object_sequencer, '') = coalesce(a.object_sequencer, ''))) AS duplicates,
+  (SELECT count(*) FROM replay_run_records AS p
+    JOIN wal_attempts AS a ON a.wal_id = p.wal_id AND a.attempt_no = p.attempt_no
+    LEFT JOIN provenance AS d ON d.wal_id = a.wal_id AND d.activity_id = a.prov_activity_id
+    WHERE p.replay_run_id = :replay_run_id AND a.status = 'applied'
+      AND (d.wal_id IS NULL OR a.provenance_status <> 'ok')) AS lineage_regressions;
+
+-- name: taken_over_run_records(replay_run_id)
+-- Records of a drain whose units are no longer its own, and which nobody works on.
+SELECT p.wal_id, r.status, r.last_error_code FROM replay_run_records AS p
+JOIN wal_records AS r ON r.wal_id = p.wal_id
+WHERE p.replay_run_id = :replay_run_id AND p.outcome = 'due'
+  AND r.replay_run_id IS DISTINCT FROM :replay_run_id
+  AND NOT EXISTS (SELECT 1 FROM wal_attempts AS o WHERE o.wal_id = r.wal_id AND o.status = 'pending')
+ORDER BY p.wal_id;

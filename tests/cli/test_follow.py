@@ -1,0 +1,143 @@
+"""`tallgrass follow` as a real process: a catalog from listings, without an account or a queue."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.command import PROGRAM, environment, here, tallgrass
+from tests.pipeline.scene import Pipeline, thing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.command import Done
+    from tests.support.backends import Backend
+
+SINCE = ("--since", "2026-06-01T12:00:00Z")
+GIVEN = [thing(2 * number) for number in range(4)]
+
+
+@pytest.fixture
+def pipeline(backend: Backend, tmp_path: Path) -> Pipeline:
+    """Four objects in a folder."""
+    made = Pipeline(backend, tmp_path)
+    made.put(*GIVEN)
+    return made
+
+
+def flags_of(pipeline: Pipeline) -> list[str]:
+    """Return the flags that lead it to the pipeline's folder and ledger."""
+    objects = f"file:{pipeline.objects}"
+    return ["--dataset", "goes-glm", "--store", pipeline.backend.url, "--objects", objects]
+
+
+def follow(pipeline: Pipeline, *flags: str) -> Done:
+    """Run it to its end."""
+    return tallgrass("follow", *flags_of(pipeline), *flags)
+
+
+def quick(pipeline: Pipeline, *flags: str) -> Done:
+    """Run it to its end in this process, for its JSON."""
+    return here("follow", *flags_of(pipeline), *flags, at=pipeline.backend)
+
+
+def items(pipeline: Pipeline) -> int:
+    """Count items by plain SQL."""
+    ((number,),) = pipeline.backend.sql("SELECT count(*) FROM stac_items")
+    return int(number)
+
+
+def test_once_lists_records_and_works(pipeline: Pipeline) -> None:
+    """From nothing to items in one command; the second finds nothing new."""
+    done = follow(pipeline, *SINCE, "--once", "--output", "json")
+    assert done.code == 0, done.err
+    assert done.json == {
+        "dataset": "goes-glm", "rounds": 1, "listed": 4, "recorded": 4, "changed": 0,
+        "worked_on": 4,
+    }  # fmt: skip
+    assert items(pipeline) == 4
+    assert "recorded 4, overwritten 0, worked on 4" in done.err
+    assert pipeline.backend.sql("SELECT DISTINCT intent FROM wal_attempts") == [("ingest",)]
+    again = follow(pipeline, *SINCE, "--once")
+    assert (again.code, again.err) == (0, "")
+    assert "units worked on  0" in again.out
+
+
+def test_until_idle_ends_after_a_listing_that_brings_nothing(pipeline: Pipeline) -> None:
+    """Two listings: one with work, one without."""
+    done = quick(pipeline, *SINCE, "--until-idle", "--every", "0.1")
+    assert (done.json["rounds"], done.json["worked_on"]) == (2, 4)
+
+
+def test_flags_choose_what_is_followed(pipeline: Pipeline) -> None:
+    """Another bucket, a later time, a prefix, the last hour: each leaves something out."""
+    bucket = GIVEN[0].place.bucket
+    other = "noaa-goes18" if bucket == "noaa-goes19" else "noaa-goes19"
+    for flags in ((*SINCE, "--bucket", other), ("--since", "now-2h"), ()):
+        assert quick(pipeline, *flags, "--once").json["recorded"] == 0
+    prefix = GIVEN[0].place.key.rpartition("_s")[0] + "_s202615212002"
+    found = quick(pipeline, *SINCE, "--prefix", prefix, "--once")
+    assert found.json["recorded"] == 1
+
+
+def test_it_runs_until_it_is_told_to_stop(pipeline: Pipeline) -> None:
+    """By SIGTERM; it hands its lease back, and reports what it did."""
+    running = subprocess.Popen(
+        [*PROGRAM, "follow", *flags_of(pipeline), *SINCE, "--every", "0.1", "--output", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    try:
+        _until(lambda: items(pipeline) == 4, running)
+        os.kill(running.pid, signal.SIGTERM)
+        out, err = running.communicate(timeout=60)
+    finally:
+        if running.poll() is None:
+            running.kill()
+            running.communicate()
+    assert running.returncode == 0, err
+    assert json.loads(out)["worked_on"] >= 4
+    leases = pipeline.backend.sql(
+        "SELECT count(*) FROM workers WHERE worker_id = 'worker' AND stopped_at IS NULL"
+    )
+    assert leases == [(0,)]
+
+
+def _until(holds: object, running: subprocess.Popen[str]) -> None:
+    """Wait for a condition, as long as the process lives."""
+    deadline = time.monotonic() + 60
+    while not holds():  # type: ignore[operator]
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_what_cannot_be_followed_is_told(pipeline: Pipeline) -> None:
+    """Two ends, a dataset without times, objects that cannot be listed, a time that is none."""
+    for flags, said in (
+        (("--once", "--until-idle"), "--once or --until-idle, not both"),
+        (("--dataset", "nexrad-l3", "--once"), "say which part with --prefix"),
+        (("--objects", "event", "--once"), "nothing can be listed"),
+        (("--since", "now-1y", "--once"), "RFC 3339"),
+        (("--since", "now-99999d", "--bucket", "x", "--once"), "is no bucket of goes-glm"),
+    ):
+        done = quick(pipeline, *flags)
+        assert (done.code, said in done.err) == (2, True), done.err
+
+
+def test_a_ledger_that_is_not_there_is_told_before_anything_is_listed(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
+    """No file is made for it."""
+    nowhere = f"sqlite:///{tmp_path / 'none.db'}"
+    done = quick(pipeline, "--once", "--store", nowhere)
+    assert (done.code, "there is no database" in done.err) == (4, True), done.err

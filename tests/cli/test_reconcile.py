@@ -1,0 +1,224 @@
+"""`tallgrass reconcile` as a real process: what it finds, what it writes, what it ends with."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tallgrass.inventory.listed import ListedObject, listed_line
+from tests.cli.command import Done, here, tallgrass
+from tests.inventory.scene import (
+    CHANGED,
+    EXPECTED,
+    FAILED,
+    GIVEN,
+    GONE,
+    ITEMLESS,
+    LEDGERLESS,
+    STALE,
+    UNSAID,
+    WINDOW,
+    Mess,
+    make_mess,
+)
+from tests.pipeline.scene import Pipeline
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.backends import Backend
+
+GLM = ("reconcile", "--dataset", "goes-glm")
+
+
+@pytest.fixture
+def mess(backend: Backend, tmp_path: Path) -> Mess:
+    """Ten units, nine of them with something wrong."""
+    return make_mess(backend, tmp_path)
+
+
+def by_kind(done: Done) -> dict[str, list[str]]:
+    """Return the objects of the findings by kind, from the JSON document."""
+    found: dict[str, list[str]] = {}
+    for finding in done.json["findings"]:
+        found.setdefault(finding["kind"], []).append(finding.get("object_uri", ""))
+    return found
+
+
+def run(mess: Mess, *flags: str, code: int = 1) -> Done:
+    """Reconcile the window, whatever is young included."""
+    done = here(
+        *GLM, *WINDOW, "--objects", mess.objects, "--grace", "0", *flags, at=mess.pipeline.backend
+    )
+    assert (done.code, done.err) == (code, "")
+    return done
+
+
+@pytest.mark.conformance("C-20")
+def test_each_thing_that_is_wrong_is_found_once(mess: Mess) -> None:
+    """Bucket, ledger and catalog: every finding by its kind and object, and the command ends 1."""
+    done = tallgrass(
+        *GLM, *WINDOW, "--objects", mess.objects, "--grace", "0", "--output", "json",
+        at=mess.pipeline.backend,
+    )  # fmt: skip
+    assert (done.code, done.err) == (1, "")
+    found = by_kind(done)
+    assert found.pop("item_without_ledger") == [""]
+    assert len(found.pop("gap")) == 2
+    assert found == EXPECTED
+    document = done.json
+    (orphan,) = (f for f in document["findings"] if f["kind"] == "item_without_ledger")
+    assert orphan["wal_id"] == mess.orphan
+    gaps = [f for f in document["findings"] if f["kind"] == "gap"]
+    assert [gap["start"] for gap in gaps] == [
+        "2026-06-01T12:02:00.000000Z",
+        "2026-06-01T12:02:40.000000Z",
+    ]
+    assert (document["listed"], document["records"]) == (8, 8)
+    assert {kind: number for kind, number in document["counts"].items() if number} == {
+        **dict.fromkeys(EXPECTED, 1),
+        "item_without_ledger": 1,
+        "gap": 2,
+    }
+
+
+def test_it_reads_only(mess: Mess) -> None:
+    """Nothing in ledger, catalog or folder is another afterwards."""
+    before = mess.pipeline.stored()
+    files = sorted(str(path) for path in mess.pipeline.folder.rglob("*"))
+    run(mess)
+    assert mess.pipeline.stored() == before
+    assert sorted(str(path) for path in mess.pipeline.folder.rglob("*")) == files
+
+
+def test_nothing_found_ends_with_zero(backend: Backend, tmp_path: Path) -> None:
+    """A pipeline whose three sides agree, as a person sees it; a ledger of nothing has one gap."""
+    pipeline = Pipeline(backend, tmp_path)
+    pipeline.feed(*GIVEN)
+    pipeline.drain()
+    flags = (*WINDOW, "--objects", f"file:{pipeline.objects}", "--grace", "0")
+    done = tallgrass(*GLM, *flags, at=backend)
+    assert (done.code, done.err) == (0, "")
+    assert "all three agree" in done.out
+    assert ["listed", "objects", "10"] in [line.split() for line in done.out.splitlines()]
+    empty = here(*GLM, "--since", "2026-06-02", "--until", "2026-06-03", *flags[4:], at=backend)
+    assert (empty.code, empty.json["counts"]["gap"]) == (1, 1)
+    assert "4,320 missing" in empty.json["findings"][0]["detail"]
+
+
+def test_people_see_kinds_counts_and_what_to_do(mess: Mess) -> None:
+    """A line a finding, then the counts, then the advice where no command mends."""
+    done = tallgrass(
+        *GLM, *WINDOW, "--objects", mess.objects, "--grace", "0", at=mess.pipeline.backend
+    )
+    assert f"never_notified  {UNSAID.uri}  listed, but the ledger does not know it" in done.out
+    assert "quarantined: look at each: `tallgrass quarantine list`" in done.out
+    assert ["gap", "2"] in [line.split() for line in done.out.splitlines()]
+
+
+def test_the_grace_leaves_alone_what_is_young(mess: Mess) -> None:
+    """Files written a moment ago are no news yet; they are counted."""
+    done = run(mess, "--grace", "3600")
+    assert "never_notified" not in by_kind(done)
+    assert done.json["recent"] == 1
+
+
+def test_without_a_bucket_ledger_and_catalog_are_compared(mess: Mess) -> None:
+    """--catalog-only finds what the two tell, and needs no objects; the cadence is the ledger's."""
+    done = here(*GLM, *WINDOW, "--catalog-only", "--grace", "0", at=mess.pipeline.backend)
+    found = by_kind(done)
+    bucket = {"never_notified", "object_gone", "object_changed"}
+    assert found.keys() == (EXPECTED.keys() | {"item_without_ledger", "gap"}) - bucket
+    assert done.json["listed"] is None
+    # The unit that was never announced, and the one whose record is gone.
+    gaps = [each["start"] for each in done.json["findings"] if each["kind"] == "gap"]
+    assert gaps == ["2026-06-01T12:00:00.000000Z", "2026-06-01T12:02:40.000000Z"]
+
+
+def test_a_prefix_narrows_both_sides(mess: Mess) -> None:
+    """Only objects whose key begins so, and only records of such objects."""
+    key = GONE.place.key.split("_e")[0]
+    done = run(mess, "--prefix", key)
+    assert by_kind(done) == {"object_gone": [GONE.uri]}
+    assert done.json["records"] == 1
+
+
+def test_a_bucket_that_was_not_listed_says_nothing(mess: Mess) -> None:
+    """With another bucket of the dataset the ledger's own findings stay, and no object is gone."""
+    done = run(mess, "--bucket", "noaa-goes18")
+    bucket = {"never_notified", "object_gone", "object_changed"}
+    assert by_kind(done).keys() == (EXPECTED.keys() | {"item_without_ledger", "gap"}) - bucket
+
+
+def test_a_file_stands_for_the_bucket(mess: Mess, tmp_path: Path) -> None:
+    """A list of objects is compared in place of the bucket, for the buckets that it names."""
+    listing = tmp_path / "objects.jsonl"
+    wanted = [each for each in GIVEN if each not in (GONE, LEDGERLESS)]
+    later, earlier = (datetime(year, 1, 1, tzinfo=UTC) for year in (2100, 2000))
+    expected = {**EXPECTED, "item_without_ledger": [""]}
+    del expected["object_changed"]  # by the file, that object is as it was
+    for newest in (later, earlier, None):
+        other = ListedObject("s3://noaa-goes18/GLM-L2-LCFA/README.txt", 1, None, newest)
+        lines = [ListedObject(each.uri, len(each.content), None, None) for each in wanted]
+        listing.write_text("".join(f"{listed_line(each)}\n" for each in [*lines, other]))
+        done = here(*GLM, *WINDOW, "--listing", str(listing), at=mess.pipeline.backend)
+        # A file that is older than the record of an object cannot tell that it is gone.
+        gone = {} if newest is later else {"object_gone": None}
+        assert by_kind(done) == {k: v for k, v in expected.items() if k not in gone}
+        assert sum(done.json["ignored"].values()) == 1
+
+
+def test_the_limit_cuts_the_document_and_not_the_counts(mess: Mess) -> None:
+    """Of each kind at most N are told; all are counted."""
+    done = run(mess, "--limit", "1")
+    kinds = [finding["kind"] for finding in done.json["findings"]]
+    assert kinds.count("gap") == 1
+    assert done.json["counts"]["gap"] == 2
+    assert run(mess, "--limit", "0").json["findings"] == []
+
+
+def test_a_plan_folder_holds_what_mends(mess: Mess, tmp_path: Path) -> None:
+    """All findings, objects for a backfill, units for replays, and the commands that use them."""
+    folder = tmp_path / "mend"
+    done = run(mess, "--plan-dir", str(folder))
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "findings.jsonl", "objects.jsonl", "rebuild-1.yaml", "replay-1.yaml", "rerun-1.yaml",
+    ]  # fmt: skip
+    lines = [json.loads(line) for line in (folder / "findings.jsonl").read_text().splitlines()]
+    assert lines == done.json["findings"]
+    objects = [json.loads(line)["uri"] for line in (folder / "objects.jsonl").read_text().split()]
+    assert sorted(objects) == sorted([UNSAID.uri, CHANGED.uri])
+    commands = done.json["commands"]
+    assert [command.split()[1] for command in commands] == ["backfill", *["replay"] * 3]
+    assert str(folder / "objects.jsonl") in commands[0]
+    for name, given in (("replay-1", FAILED), ("rerun-1", STALE), ("rebuild-1", ITEMLESS)):
+        wal_id = mess.pipeline.row(given)["wal_id"]
+        assert wal_id in (folder / f"{name}.yaml").read_text()
+        (command,) = (each for each in commands if f"{name}.yaml" in each)
+        assert ("--force" in command) == (name == "rebuild-1")
+    # A second run replaces its own folder; another's is left alone.
+    run(mess, "--plan-dir", str(folder))
+    (folder / "findings.jsonl").unlink()
+    refused = here(
+        *GLM, *WINDOW, "--objects", mess.objects, "--plan-dir", str(folder),
+        at=mess.pipeline.backend,
+    )  # fmt: skip
+    assert (refused.code, refused.error["code"]) == (3, "export_target_in_use")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--since", "2026-06-02", "--until", "2026-06-01"), "--since must be before --until"),
+        (("--since", "yesterday"), "yesterday"),
+        (("--since", "2026-06-01", "--catalog-only", "--prefix", "a"), "--catalog-only"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_read(flags: tuple[str, ...], said: str) -> None:
+    """Bad arguments end with 2 and name what is wrong."""
+    done = tallgrass(*GLM, *flags, at="sqlite:///nowhere.db")
+    assert done.code == 2
+    assert said in done.err

@@ -1,0 +1,191 @@
+"""Following a bucket, round by round: what comes is found, and what is down is waited for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.following import (
+    Following,
+    FollowReport,
+    FollowRequest,
+    FollowUntil,
+    follow,
+)
+from tallgrass.errors import ListingBroken, TransientError
+from tallgrass.evidence.listing import FolderListing
+from tests.pipeline.scene import Pipeline, thing
+from tests.support.backends import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tallgrass.evidence.listing import Page
+    from tests.pipeline.scene import Thing
+    from tests.support.backends import Backend
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+class Followed:
+    """A pipeline whose folder is followed; what happens between listings is a list of steps."""
+
+    def __init__(self, backend: Backend, folder: Path) -> None:
+        self.pipeline = Pipeline(backend, folder)
+        self.clock = ManualClock(NOON + timedelta(minutes=10))
+        self.between: list[Callable[[], object]] = []
+        self.rests: list[float] = []
+        self.waited_for: list[str] = []
+        self._stopped = False
+
+    def follow(self, **changes: Any) -> FollowReport:
+        """Follow until all steps were taken, and one round more."""
+        values: dict[str, Any] = {"dataset": "goes-glm", "since": NOON, "every_s": 30.0}
+        config = self.pipeline.config
+        outside = Following(
+            stop=lambda: self._stopped,
+            waiting=lambda error: self.waited_for.append(error.code),
+            sleep=self._sleep,
+            clock=self.clock,
+            monotonic=lambda: self.clock().timestamp(),
+        )
+        return follow(
+            config, open_catalogue(config), FollowRequest(**{**values, **changes}), outside
+        )
+
+    def items(self) -> int:
+        """Count items by plain SQL."""
+        ((number,),) = self.pipeline.backend.sql("SELECT count(*) FROM stac_items")
+        return int(number)
+
+    def _sleep(self, seconds: float) -> None:
+        self.rests.append(seconds)
+        self.clock.advance(seconds)
+        if self.between:
+            self.between.pop(0)()
+        else:
+            self._stopped = True
+
+
+@pytest.fixture
+def followed(backend: Backend, tmp_path: Path) -> Followed:
+    """On either database."""
+    return Followed(backend, tmp_path)
+
+
+def test_what_comes_between_two_listings_is_found_by_the_second(followed: Followed) -> None:
+    """New objects, and one that was overwritten; each is worked on before the next rest."""
+    pipeline, given = followed.pipeline, [thing(2 * number) for number in range(3)]
+    pipeline.put(given[0])
+    counts: list[int] = []
+
+    def comes(*coming: Thing) -> None:
+        counts.append(followed.items())
+        pipeline.put(*coming)
+
+    followed.between = [lambda: comes(*given[1:]), lambda: comes(thing(0, version=2))]
+    report = followed.follow()
+    assert counts == [1, 3]
+    assert (report.rounds, report.recorded, report.changed, report.worked_on) == (3, 3, 1, 4)
+    intents = pipeline.backend.sql(
+        "SELECT intent, count(*) FROM wal_attempts GROUP BY 1 ORDER BY 1"
+    )
+    assert intents == [("ingest", 3), ("reingest", 1)]
+    assert followed.rests == [30.0, 30.0, 30.0]
+
+
+@pytest.mark.parametrize(("hours", "found"), [(1, 0), (3, 1)])
+def test_later_listings_look_back_as_far_as_they_are_told(
+    followed: Followed, hours: int, found: int
+) -> None:
+    """After a listing at two an object of noon is too late for one hour, and not for three."""
+    followed.between = [
+        lambda: followed.clock.advance(2 * 3600),
+        lambda: followed.pipeline.put(thing(0)),
+    ]
+    assert followed.follow(look_back=timedelta(hours=hours)).recorded == found
+
+
+def test_a_machine_that_slept_misses_nothing(followed: Followed) -> None:
+    """The next listing begins where the last one ended, however long ago that was."""
+
+    def sleeps() -> None:
+        followed.pipeline.put(thing(0))
+        followed.clock.advance(5 * 3600)
+
+    followed.between = [sleeps]
+    assert followed.follow().recorded == 1
+
+
+def test_a_forecast_of_what_is_still_to_come_is_found(followed: Followed) -> None:
+    """Its data start tomorrow, in the folder of today's run."""
+    key = "hrrr.20260601/conus/hrrr.t11z.wrfsfcf18.grib2"
+    file = followed.pipeline.objects / "noaa-hrrr-bdp-pds" / key
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"no GRIB")
+    assert followed.follow(dataset="hrrr").recorded == 1
+
+
+class Breaking(FolderListing):
+    """A folder whose listing breaks off after its first page, so many times."""
+
+    times = 0
+
+    def pages(self, bucket: str, prefix: str = "", after: str = "") -> Iterator[Page]:
+        """List, and perhaps break."""
+        for page in super().pages(bucket, prefix, after):
+            yield page
+            if Breaking.times:
+                Breaking.times -= 1
+                raise ListingBroken("no answer")
+
+
+def test_a_listing_that_breaks_off_is_waited_for_and_nothing_is_lost(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came is recorded, the window is not moved on, and the next round has the rest."""
+    monkeypatch.setattr("tallgrass.bootstrap.inventory.FolderListing", Breaking)
+    given = [thing(number) for number in range(6)]  # of two satellites: two buckets
+    followed.pipeline.put(*given)
+    monkeypatch.setattr(Breaking, "times", 2)
+    followed.between = [lambda: None, lambda: None]
+    report = followed.follow()
+    assert followed.waited_for == ["listing_broken", "listing_broken"]
+    assert (report.recorded, followed.items()) == (6, 6)
+    assert followed.rests[:2] == [1.0, 2.0]
+
+
+def test_one_listing_that_fails_ends_with_its_error(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits where one round was asked for; the lease is handed back."""
+    monkeypatch.setattr("tallgrass.bootstrap.inventory.FolderListing", Breaking)
+    followed.pipeline.put(thing())
+    monkeypatch.setattr(Breaking, "times", 1)
+    with pytest.raises(TransientError):
+        followed.follow(until=FollowUntil.ONCE)
+    open_leases = followed.pipeline.backend.sql(
+        "SELECT count(*) FROM workers WHERE worker_id = 'worker' AND stopped_at IS NULL"
+    )
+    assert open_leases == [(0,)]
+
+
+def test_while_ingest_is_off_it_records_and_waits(followed: Followed) -> None:
+    """The same switch as for a queue; what was recorded runs when it is back."""
+    followed.pipeline.switch(is_on=True, dataset="goes-glm")
+    followed.pipeline.put(thing())
+    followed.between = [lambda: followed.pipeline.switch(is_on=False, dataset="goes-glm")]
+    report = followed.follow()
+    assert (report.recorded, report.worked_on, followed.items()) == (1, 1, 1)
+
+
+def test_it_ends_when_a_listing_brings_nothing_and_nothing_is_due(followed: Followed) -> None:
+    """Two rounds: one with work, one without."""
+    followed.pipeline.put(thing())
+    followed.between = [lambda: None] * 9
+    report = followed.follow(until=FollowUntil.IDLE)
+    assert (report.rounds, report.worked_on) == (2, 1)

@@ -1,0 +1,102 @@
+"""Who archives in a simulated world: the real steps, killed between and within any of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from tallgrass.bootstrap.retaining import Retention
+from tallgrass.bootstrap.stores import open_stores
+from tallgrass.errors import TransientError
+from tallgrass.inventory.retention import ArchiveFormat, ArchiveKind, RetentionRules
+from tallgrass.storage.archives import ArchiveFolder
+from tallgrass.storage.retention_store import RetentionStore
+from tests.oracle.archived import see_archives
+from tests.simulation.actors import no_sleep, seeded_ids
+from tests.simulation.disturbed import STORE_FAULTS, Crashed, StoreFaults, disturb
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from tallgrass.bootstrap.stores import Stores
+    from tests.simulation.world import World
+
+
+class DyingFolder(ArchiveFolder):
+    """A folder whose writer may die when the file has its name and nobody knows of it."""
+
+    dies = False
+
+    def put(self, write: Any, name: Any) -> tuple[str, str, int]:
+        """Write a file, and perhaps die."""
+        written = super().put(write, name)
+        if self.dies:
+            self.dies = False
+            raise Crashed
+        return written
+
+
+@dataclass
+class Retainer:
+    """An operator for whom everything closed is old."""
+
+    world: World
+    random: Random
+    store_faults: StoreFaults = field(default_factory=StoreFaults)
+
+    def __post_init__(self) -> None:
+        world = self.world
+        self.stores: Stores = open_stores(
+            world.config,
+            clock=world.clock,
+            ids=seeded_ids(self.random),
+            draw=self.random.random,
+            sleep=no_sleep,
+        )
+        disturb(self.stores.database, self.store_faults)
+        self._folder = DyingFolder(world.folder / "archive")
+
+    def retain(self) -> str:
+        """Go some steps, and end where chance wills it."""
+        if self.random.random() < 0.3:
+            fault = (self.random.randint(0, 6), self.random.choice(STORE_FAULTS))
+            self.store_faults.armed.append(fault)
+        self._folder.dies = self.random.random() < 0.1
+        kinds = self.random.choice((tuple(ArchiveKind), *((kind,) for kind in ArchiveKind)))
+        return self._go(kinds, self.random.randint(1, 12))
+
+    def finish(self) -> str:
+        """Archive all that is left, undisturbed."""
+        self.store_faults.armed.clear()
+        self._folder.dies = False
+        return self._go(tuple(ArchiveKind), 10_000)
+
+    def close(self) -> None:
+        """Close its connection."""
+        self.stores.close()
+
+    def _go(self, kinds: tuple[ArchiveKind, ...], steps_max: int) -> str:
+        world = self.world
+        retention = Retention(
+            RetentionStore(self.stores.runner),
+            self._folder,
+            RetentionRules(days=dict.fromkeys(ArchiveKind, 1)),
+            ArchiveFormat.NDJSON,
+            archive_rows_max=self.random.choice((1, 3, 50)),
+            now=lambda: world.clock() + timedelta(days=1),
+        )
+        done = 0
+        try:
+            if self.random.random() < 0.5:
+                self.stores.audit.seal()
+            for _ in islice(retention.steps(kinds, actor=world.otto), steps_max):
+                done += 1
+        except Crashed:
+            return f"crashed after {done} steps"
+        except TransientError as error:
+            return f"ended after {done} steps: {type(error).__name__}"
+        finally:
+            world.violations += see_archives(world.ledger)
+        return f"took {done} steps"

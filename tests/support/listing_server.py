@@ -1,0 +1,159 @@
+"""A bucket of keys that answers S3's ListObjectsV2, and lets a test break it.
+
+Written after Amazon's reference of the call, for what no emulator offers: a listing that fails
+between two pages, changes while it is read, or has moved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import threading
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
+from xml.sax.saxutils import escape
+
+#: What a fault answers in place of a page: a status and a body; None breaks the connection.
+Fault = Callable[[dict[str, str]], "tuple[int, bytes] | None"]
+
+MODIFIED = "2026-06-01T12:34:56.000Z"
+
+
+def refuses(status: int, code: str) -> Fault:
+    """Answer with an error of S3's form."""
+    body = f"<Error><Code>{code}</Code><Message>planned</Message></Error>".encode()
+    return lambda _query: (status, body)
+
+
+def breaks(_query: dict[str, str]) -> None:
+    """Close the connection without an answer."""
+
+
+@dataclass
+class Bucket:
+    """Keys in their order, each with its size and etag."""
+
+    name: str
+    keys: list[str] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)
+    etags: dict[str, str] = field(default_factory=dict)
+
+    def put(self, key: str, size: int = 1000, content: str = "") -> None:
+        """Add an object, or overwrite it."""
+        if key not in self.sizes:
+            insort(self.keys, key)
+        self.sizes[key] = size
+        self.etags[key] = hashlib.md5((content or key).encode(), usedforsecurity=False).hexdigest()
+
+    def remove(self, key: str) -> None:
+        """Delete an object."""
+        self.keys.remove(key)
+        del self.sizes[key], self.etags[key]
+
+
+class ListingServer:
+    """Listens on loopback; use it as a context manager."""
+
+    def __init__(self, *buckets: Bucket, page: int = 1000) -> None:
+        self.buckets = {bucket.name: bucket for bucket in buckets}
+        self.page = page
+        #: The query of every request, in order.
+        self.requests: list[dict[str, str]] = []
+        #: By the number of the request, from 1: what is answered instead.
+        self.faults: dict[int, Fault] = {}
+        #: Called with the number of each request before it is answered.
+        self.before: Callable[[int], object] = lambda _number: None
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                server._serve(self)
+
+            def log_message(self, *_: Any) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _serve(self, handler: BaseHTTPRequestHandler) -> None:
+        parts = urlsplit(handler.path)
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        self.requests.append(query)
+        number = len(self.requests)
+        self.before(number)
+        fault = self.faults.get(number)
+        answer = self._page(parts.path.strip("/"), query) if fault is None else fault(query)
+        if answer is None:
+            handler.close_connection = True
+            handler.connection.shutdown(socket.SHUT_RDWR)
+            return
+        status, body = answer
+        handler.send_response(status)
+        handler.send_header("Content-Type", "application/xml")
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    def _page(self, name: str, query: dict[str, str]) -> tuple[int, bytes]:
+        bucket = self.buckets.get(name)
+        if bucket is None:
+            return refuses(404, "NoSuchBucket")(query)  # type: ignore[return-value]
+        prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
+        after = query.get("continuation-token") or query.get("start-after", "")
+        first = max(bisect_left(bucket.keys, prefix), bisect_right(bucket.keys, after))
+        contents: list[str] = []
+        folders: list[str] = []
+        last, more = "", False
+        for key in bucket.keys[first:]:
+            if not key.startswith(prefix):
+                break
+            if len(contents) + len(folders) == self.page:
+                more = True
+                break
+            folder = _folder(key, prefix, delimiter)
+            if folder is None:
+                contents.append(_content(bucket, key))
+            elif not folders or folders[-1] != folder:
+                folders.append(folder)
+            last = key
+        parts = [
+            "<ListBucketResult>",
+            f"<Name>{name}</Name><IsTruncated>{str(more).lower()}</IsTruncated>",
+            *contents,
+            *(f"<CommonPrefixes><Prefix>{escape(f)}</Prefix></CommonPrefixes>" for f in folders),
+            f"<NextContinuationToken>{escape(last)}</NextContinuationToken>" * more,
+            "</ListBucketResult>",
+        ]
+        return 200, "".join(parts).encode()
+
+
+def _folder(key: str, prefix: str, delimiter: str) -> str | None:
+    if not delimiter:
+        return None
+    at = key.find(delimiter, len(prefix))
+    return None if at < 0 else key[: at + 1]
+
+
+def _content(bucket: Bucket, key: str) -> str:
+    return (
+        f"<Contents><Key>{escape(key)}</Key><LastModified>{MODIFIED}</LastModified>"
+        f'<ETag>"{bucket.etags[key]}"</ETag><Size>{bucket.sizes[key]}</Size>'
+        "<StorageClass>STANDARD</StorageClass></Contents>"
+    )
