@@ -685,6 +685,27 @@ def test_the_ledger_tells_every_attempt(outbox: Outbox) -> None:
             outbox.backend.sql(statement)
 
 
+def test_an_event_of_restricted_data_without_a_reference_cannot_be_written(outbox: Outbox) -> None:
+    """The table itself refuses it, whoever writes; with one, and of other data, it is taken."""
+    write(outbox.backend, 1)
+
+    def copy(number: int, care_label: str, governance_ref: str | None) -> None:
+        outbox.backend.sql(
+            "INSERT INTO outbox (outbox_id, subject, pipeline_id, event_name, dataset_id, version,"
+            " idempotency_key, target, payload, care_label, governance_ref, created_at)"
+            " SELECT ?, ?, pipeline_id, event_name, dataset_id, version, ?, target, payload, ?, ?,"
+            " created_at FROM outbox WHERE outbox_id = ?",
+            event_id(number), str(number), str(number), care_label, governance_ref, event_id(1),
+        )  # fmt: skip
+
+    copy(2, "restricted", "GOV-1")
+    copy(3, "sensitive", None)
+    for reference in (None, ""):
+        with pytest.raises(Exception, match="restricted_is_allowed"):
+            copy(4, "restricted", reference)
+    assert outbox.backend.sql("SELECT count(*) FROM outbox") == [(3,)]
+
+
 # --- many at once ---------------------------------------------------------------------------------
 
 

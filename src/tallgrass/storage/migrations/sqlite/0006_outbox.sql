@@ -1,7 +1,8 @@
 -- Delivery of events. The event stays as it was written; how far it came stands beside it.
 
--- What allows an event of restricted data.
-ALTER TABLE outbox ADD COLUMN governance_ref TEXT CHECK (governance_ref <> '');
+-- What allows an event of restricted data, which has none without.
+ALTER TABLE outbox ADD COLUMN governance_ref TEXT
+  CONSTRAINT restricted_is_allowed CHECK (governance_ref <> '' AND (governance_ref IS NOT NULL OR care_label <> 'restricted'));
 
 -- `failed` with a due time is tried again, without one it is exhausted. Who claims a row moves its due
 -- time to the end of the lease: a dispatcher that dies leaves it due. The attempt is the fencing token.
