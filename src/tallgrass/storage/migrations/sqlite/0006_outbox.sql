@@ -18,6 +18,8 @@ CREATE TABLE outbox_delivery (
   -- Attempts before these do not count against the limit: a requeue gives a new budget.
   budget_from INTEGER NOT NULL DEFAULT 0 CHECK (budget_from >= 0 AND budget_from <= attempt),
   due_at      TEXT    CHECK (length(due_at) = 27),
+  -- The due time as long as nobody holds the row; a claim leaves it, so that no index changes.
+  ready_at    TEXT    CHECK (length(ready_at) = 27),
   claimed_by  TEXT,
   error_code  TEXT,
   last_error  TEXT    CHECK (length(last_error) <= 500),
@@ -27,7 +29,7 @@ CREATE TABLE outbox_delivery (
   CHECK (status <> 'pending' OR due_at IS NOT NULL)
 ) STRICT;
 
-CREATE INDEX outbox_delivery_due ON outbox_delivery (target, due_at, outbox_id) WHERE due_at IS NOT NULL;
+CREATE INDEX outbox_delivery_due ON outbox_delivery (target, ready_at, outbox_id) WHERE ready_at IS NOT NULL;
 CREATE INDEX outbox_delivery_open ON outbox_delivery (target, dataset_id, written, outbox_id)
   WHERE status <> 'dispatched';
 
@@ -91,13 +93,19 @@ CREATE TABLE inbox (
   PRIMARY KEY (consumer, event_key)
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO outbox_delivery (outbox_id, target, dataset_id, due_at, updated_at)
-SELECT outbox_id, target, dataset_id, created_at, created_at FROM outbox ORDER BY created_at, outbox_id;
+-- Whoever moves the due time of a row that nobody holds moves both.
+CREATE TRIGGER outbox_delivery_ready AFTER UPDATE ON outbox_delivery
+WHEN NEW.claimed_by IS NULL AND NEW.status <> 'dispatched' AND NEW.ready_at IS NOT NEW.due_at BEGIN
+  UPDATE outbox_delivery SET ready_at = due_at WHERE written = NEW.written;
+END;
+
+INSERT INTO outbox_delivery (outbox_id, target, dataset_id, due_at, ready_at, updated_at)
+SELECT outbox_id, target, dataset_id, created_at, created_at, created_at FROM outbox ORDER BY created_at, outbox_id;
 
 -- An event is due from the moment that it is written, whoever writes it.
 CREATE TRIGGER outbox_to_deliver AFTER INSERT ON outbox BEGIN
-  INSERT INTO outbox_delivery (outbox_id, target, dataset_id, due_at, updated_at)
-  VALUES (NEW.outbox_id, NEW.target, NEW.dataset_id, NEW.created_at, NEW.created_at);
+  INSERT INTO outbox_delivery (outbox_id, target, dataset_id, due_at, ready_at, updated_at)
+  VALUES (NEW.outbox_id, NEW.target, NEW.dataset_id, NEW.created_at, NEW.created_at, NEW.created_at);
 END;
 
 -- INSERT OR REPLACE goes round the triggers below: inserts look for the row that they would replace.

@@ -7,7 +7,8 @@ CASE WHEN d.status = 'dispatched' THEN 'dispatched'
     WHEN d.due_at IS NULL THEN 'exhausted' ELSE 'retrying' END
 
 -- name: is_due(now, target)
-SELECT 1 AS found FROM outbox_delivery WHERE target = :target AND due_at <= :now LIMIT 1;
+SELECT 1 AS found FROM outbox_delivery
+WHERE target = :target AND ready_at <= :now AND due_at <= :now LIMIT 1;
 
 -- name: due_deliveries(now, target, size)
 -- Rows that another dispatcher is about to claim are passed over; one that it has just claimed is
@@ -15,12 +16,12 @@ SELECT 1 AS found FROM outbox_delivery WHERE target = :target AND due_at <= :now
 -- A limit that the planner does not know makes it read in the index's order (else it sorted all that
 -- was due); the events come by key, one by one (else it read the whole table).
 WITH due AS MATERIALIZED (
-  SELECT d.outbox_id, d.attempt, d.budget_from, d.claimed_by, d.due_at FROM outbox_delivery AS d
-  WHERE d.target = :target AND d.due_at <= :now
+  SELECT d.outbox_id, d.attempt, d.budget_from, d.claimed_by, d.ready_at FROM outbox_delivery AS d
+  WHERE d.target = :target AND d.ready_at <= :now AND d.due_at <= :now
     AND d.dataset_id NOT IN (SELECT dataset FROM kill_switches WHERE scope = 'dispatch' AND is_on)
     AND NOT EXISTS (SELECT 1 FROM kill_switches
       WHERE scope = 'dispatch' AND is_on AND dataset = '*')
-  ORDER BY d.due_at, d.outbox_id LIMIT (SELECT :size)
+  ORDER BY d.ready_at, d.outbox_id LIMIT (SELECT :size)
   FOR NO KEY UPDATE OF d SKIP LOCKED
 )
 SELECT due.attempt, due.budget_from, due.claimed_by::text, e.*
@@ -28,7 +29,7 @@ FROM due CROSS JOIN LATERAL (
   SELECT outbox_id::text, subject, pipeline_id, event_name, dataset_id, version, idempotency_key,
     target, payload, care_label, governance_ref, created_at
   FROM outbox WHERE outbox_id = due.outbox_id OFFSET 0) AS e
-ORDER BY due.due_at, due.outbox_id;
+ORDER BY due.ready_at, due.outbox_id;
 
 -- part: of_this_database
 NOT EXISTS (SELECT 1 FROM pg_stat_activity AS a
@@ -81,7 +82,7 @@ FROM each_row AS x;
 
 -- name: exhaust_deliveries(now, last_error; outbox_id)
 -- One that nobody holds failed before, by an error that is still true.
-UPDATE outbox_delivery AS d SET status = 'failed', due_at = NULL, claimed_by = NULL,
+UPDATE outbox_delivery AS d SET status = 'failed', due_at = NULL, ready_at = NULL, claimed_by = NULL,
   error_code = CASE WHEN d.claimed_by IS NULL AND d.error_code IS NOT NULL THEN d.error_code
     ELSE 'dispatcher_lost' END,
   last_error = CASE WHEN d.claimed_by IS NULL AND d.error_code IS NOT NULL THEN d.last_error
@@ -108,13 +109,13 @@ WHERE d.outbox_id IN (SELECT value::uuid FROM json_array_elements_text(:rows::js
 ORDER BY d.outbox_id FOR NO KEY UPDATE;
 
 -- name: deliver_rows(now, dispatcher, attempt; outbox_id)
-UPDATE outbox_delivery AS d SET status = 'dispatched', due_at = NULL, claimed_by = NULL,
+UPDATE outbox_delivery AS d SET status = 'dispatched', due_at = NULL, ready_at = NULL, claimed_by = NULL,
   error_code = NULL, last_error = NULL, updated_at = :now
 WHERE d.outbox_id = ANY (ARRAY(SELECT x.outbox_id FROM each_row AS x))
   AND d.attempt = :attempt AND d.claimed_by = :dispatcher;
 
 -- name: fail_rows(now, dispatcher, attempt; outbox_id, due_at, error_code, last_error)
-UPDATE outbox_delivery AS d SET status = 'failed', due_at = x.due_at, claimed_by = NULL,
+UPDATE outbox_delivery AS d SET status = 'failed', due_at = x.due_at, ready_at = x.due_at, claimed_by = NULL,
   error_code = x.error_code, last_error = x.last_error,
   updated_at = CASE WHEN d.status = 'failed' THEN d.updated_at ELSE :now END
 FROM each_row AS x
@@ -123,7 +124,7 @@ WHERE d.outbox_id = ANY (ARRAY(SELECT x.outbox_id FROM each_row AS x)) AND d.out
 
 -- name: release_rows(now, dispatcher, attempt; outbox_id)
 -- It was not sent, so it costs no try.
-UPDATE outbox_delivery AS d SET due_at = :now, claimed_by = NULL, budget_from = d.budget_from + 1
+UPDATE outbox_delivery AS d SET due_at = :now, ready_at = :now, claimed_by = NULL, budget_from = d.budget_from + 1
 WHERE d.outbox_id = ANY (ARRAY(SELECT x.outbox_id FROM each_row AS x))
   AND d.attempt = :attempt AND d.claimed_by = :dispatcher;
 
@@ -141,7 +142,7 @@ WHERE dispatcher = :dispatcher
 
 -- name: held_by_dispatcher(target, dispatcher)
 SELECT d.outbox_id, d.attempt FROM outbox_delivery AS d
-WHERE d.target = :target AND d.due_at IS NOT NULL AND d.claimed_by = :dispatcher
+WHERE d.target = :target AND d.ready_at IS NOT NULL AND d.claimed_by = :dispatcher
 ORDER BY d.outbox_id FOR NO KEY UPDATE;
 
 -- name: exhausted_deliveries(after, size, target, error_code)
@@ -162,7 +163,7 @@ ORDER BY d.outbox_id;
 -- name: requeue_deliveries(now; outbox_id, attempt)
 -- As it was read: exhausted, and after that attempt.
 UPDATE outbox_delivery AS d
-SET status = 'pending', due_at = :now, budget_from = d.attempt, updated_at = :now
+SET status = 'pending', due_at = :now, ready_at = :now, budget_from = d.attempt, updated_at = :now
 FROM each_row AS x WHERE d.outbox_id = x.outbox_id
   AND CASE WHEN d.attempt = x.attempt AND d.status = 'failed' AND d.due_at IS NULL
     THEN true ELSE false END;
@@ -194,7 +195,7 @@ GROUP BY d.dataset_id ORDER BY d.dataset_id;
 -- Of each target the failure that is tried again last: by it, a target that is down is tried.
 SELECT DISTINCT ON (d.target) d.target, d.error_code, d.last_error, d.due_at AS next_try_at,
   (SELECT count(*) FROM outbox_delivery AS w
-    WHERE w.target = d.target AND w.due_at <= :now AND w.claimed_by IS NULL) AS due
+    WHERE w.target = d.target AND w.ready_at <= :now AND w.claimed_by IS NULL) AS due
 FROM outbox_delivery AS d
 WHERE d.status <> 'dispatched' AND {state} = 'retrying' AND d.due_at > :now
 ORDER BY d.target, d.due_at DESC;

@@ -7,7 +7,8 @@ CASE WHEN d.status = 'dispatched' THEN 'dispatched'
     WHEN d.due_at IS NULL THEN 'exhausted' ELSE 'retrying' END
 
 -- name: is_due(now, target)
-SELECT 1 AS found FROM outbox_delivery WHERE target = :target AND due_at <= :now LIMIT 1;
+SELECT 1 AS found FROM outbox_delivery
+WHERE target = :target AND ready_at <= :now AND due_at <= :now LIMIT 1;
 
 -- name: due_deliveries(now, target, size)
 -- What a switch stops is left where it is.
@@ -15,11 +16,11 @@ SELECT d.attempt, d.budget_from, d.claimed_by, e.outbox_id, e.subject, e.pipelin
   e.dataset_id, e.version, e.idempotency_key, e.target, e.payload, e.care_label, e.governance_ref,
   e.created_at
 FROM outbox_delivery AS d CROSS JOIN outbox AS e ON e.outbox_id = d.outbox_id
-WHERE d.target = :target AND d.due_at <= :now
+WHERE d.target = :target AND d.ready_at <= :now AND d.due_at <= :now
   AND d.dataset_id NOT IN (SELECT dataset FROM kill_switches WHERE scope = 'dispatch' AND is_on)
   AND NOT EXISTS (SELECT 1 FROM kill_switches
     WHERE scope = 'dispatch' AND is_on AND dataset = '*')
-ORDER BY d.due_at, d.outbox_id LIMIT :size;
+ORDER BY d.ready_at, d.outbox_id LIMIT :size;
 
 -- name: due_heads(now, target, size)
 -- The first open row of each dataset, if it is due: the index is asked once a dataset.
@@ -57,7 +58,7 @@ VALUES (:outbox_id, :attempt, :claimed_by, 'lost', 'dispatcher_lost', :now);
 
 -- name: exhaust_deliveries(now, last_error; outbox_id)
 -- One that nobody holds failed before, by an error that is still true.
-UPDATE outbox_delivery SET status = 'failed', due_at = NULL, claimed_by = NULL,
+UPDATE outbox_delivery SET status = 'failed', due_at = NULL, ready_at = NULL, claimed_by = NULL,
   error_code = CASE WHEN claimed_by IS NULL AND error_code IS NOT NULL THEN error_code
     ELSE 'dispatcher_lost' END,
   last_error = CASE WHEN claimed_by IS NULL AND error_code IS NOT NULL THEN last_error
@@ -82,19 +83,19 @@ CROSS JOIN outbox_delivery AS d ON d.outbox_id = wanted.value
 WHERE d.claimed_by = :dispatcher ORDER BY d.outbox_id;
 
 -- name: deliver_rows(now, dispatcher, attempt; outbox_id)
-UPDATE outbox_delivery SET status = 'dispatched', due_at = NULL, claimed_by = NULL,
+UPDATE outbox_delivery SET status = 'dispatched', due_at = NULL, ready_at = NULL, claimed_by = NULL,
   error_code = NULL, last_error = NULL, updated_at = :now
 WHERE outbox_id = :outbox_id AND attempt = :attempt AND claimed_by = :dispatcher;
 
 -- name: fail_rows(now, dispatcher, attempt; outbox_id, due_at, error_code, last_error)
-UPDATE outbox_delivery SET status = 'failed', due_at = :due_at, claimed_by = NULL,
+UPDATE outbox_delivery SET status = 'failed', due_at = :due_at, ready_at = :due_at, claimed_by = NULL,
   error_code = :error_code, last_error = :last_error,
   updated_at = CASE WHEN status = 'failed' THEN updated_at ELSE :now END
 WHERE outbox_id = :outbox_id AND attempt = :attempt AND claimed_by = :dispatcher;
 
 -- name: release_rows(now, dispatcher, attempt; outbox_id)
 -- It was not sent, so it costs no try.
-UPDATE outbox_delivery SET due_at = :now, claimed_by = NULL, budget_from = budget_from + 1
+UPDATE outbox_delivery SET due_at = :now, ready_at = :now, claimed_by = NULL, budget_from = budget_from + 1
 WHERE outbox_id = :outbox_id AND attempt = :attempt AND claimed_by = :dispatcher;
 
 -- name: insert_delivery_attempts(now, dispatcher, attempt, outcome, duplicate; outbox_id, error_code, error)
@@ -109,7 +110,7 @@ WHERE a.dispatcher = :dispatcher;
 
 -- name: held_by_dispatcher(target, dispatcher)
 SELECT outbox_id, attempt FROM outbox_delivery
-WHERE target = :target AND due_at IS NOT NULL AND claimed_by = :dispatcher ORDER BY outbox_id;
+WHERE target = :target AND ready_at IS NOT NULL AND claimed_by = :dispatcher ORDER BY outbox_id;
 
 -- name: exhausted_deliveries(after, size, target, error_code)
 SELECT outbox_id, target, dataset_id, attempt, error_code FROM outbox_delivery
@@ -126,7 +127,7 @@ WHERE d.outbox_id IN (SELECT value FROM json_each(:rows)) ORDER BY d.outbox_id;
 
 -- name: requeue_deliveries(now; outbox_id, attempt)
 -- As it was read: exhausted, and after that attempt.
-UPDATE outbox_delivery SET status = 'pending', due_at = :now, budget_from = attempt, updated_at = :now
+UPDATE outbox_delivery SET status = 'pending', due_at = :now, ready_at = :now, budget_from = attempt, updated_at = :now
 WHERE outbox_id = :outbox_id AND attempt = :attempt AND status = 'failed' AND due_at IS NULL;
 
 -- name: count_open_deliveries()
@@ -157,7 +158,7 @@ GROUP BY d.dataset_id ORDER BY d.dataset_id;
 -- Of the row with the maximum are the columns beside it.
 SELECT d.target, d.error_code, d.last_error, max(d.due_at) AS next_try_at,
   (SELECT count(*) FROM outbox_delivery AS w
-    WHERE w.target = d.target AND w.due_at <= :now AND w.claimed_by IS NULL) AS due
+    WHERE w.target = d.target AND w.ready_at <= :now AND w.claimed_by IS NULL) AS due
 FROM outbox_delivery AS d
 WHERE d.status <> 'dispatched' AND {state} = 'retrying' AND d.due_at > :now
 GROUP BY d.target ORDER BY d.target;
