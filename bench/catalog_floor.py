@@ -40,8 +40,8 @@ OUTBOX_COLUMNS = columns_of(
     "care_label created_at governance_ref"
 )
 DELIVERY_COLUMNS = columns_of(
-    "written outbox_id target dataset_id status attempt budget_from due_at claimed_by error_code "
-    "last_error updated_at"
+    "written outbox_id target dataset_id status attempt budget_from due_at ready_at claimed_by "
+    "error_code last_error updated_at"
 )
 CATALOG = {
     "stac_items": (ITEM_COLUMNS, ("PRIMARY KEY (collection_id, item_id)", "UNIQUE (wal_id)")),
@@ -59,8 +59,8 @@ INDEXES = (
         ", start_at, end_at, west, south, east, north)"
     ),
     (
-        "CREATE INDEX outbox_delivery_due ON outbox_delivery (target, due_at, outbox_id)"
-        " WHERE due_at IS NOT NULL"
+        "CREATE INDEX outbox_delivery_due ON outbox_delivery (target, ready_at, outbox_id)"
+        " WHERE ready_at IS NOT NULL"
     ),
     (
         "CREATE INDEX outbox_delivery_open ON outbox_delivery"
@@ -70,7 +70,9 @@ INDEXES = (
 #: Columns that are bytes, which PostgreSQL gets as text within JSON.
 _BYTES = frozenset({"evidence", "body", "run", "payload"})
 _NUMBERS = frozenset({"west", "south", "east", "north"})
-_TIMES = frozenset({"start_at", "end_at", "datetime_at", "created_at", "updated_at", "due_at"})
+_TIMES = frozenset(
+    {"start_at", "end_at", "datetime_at", "created_at", "updated_at", "due_at", "ready_at"}
+)
 _UUIDS = frozenset({"wal_id", "outbox_id", "claimed_by"})
 _INTEGERS = frozenset({"attempt_no", "attempt", "budget_from"})
 

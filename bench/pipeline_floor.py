@@ -338,7 +338,7 @@ class PipelineFloor:
             ))  # fmt: skip
             self._written += 1
             deliveries.append((
-                self._written, outbox_id, "file", "goes-glm", "pending", 0, 0, now, None, None,
+                self._written, outbox_id, "file", "goes-glm", "pending", 0, 0, now, now, None, None,
                 None, now,
             ))  # fmt: skip
         self._database.close_attempts(records, attempts, (items, documents, events, deliveries))

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tallgrass.bootstrap.inventory import listed_pages
+from tallgrass.errors import ListingBroken
 from tests.cli.command import here, tallgrass
 from tests.pipeline.scene import Pipeline, thing
 from tests.support.listing_server import Bucket, ListingServer, refuses
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tallgrass.evidence.listing import Page
     from tests.cli.command import Done
     from tests.support.backends import Backend
 
@@ -160,6 +163,77 @@ def test_a_policy_that_wants_approvers_gets_them(pipeline: Pipeline, tmp_path: P
     assert (done.code, recorded(pipeline)) == (0, 6), done.err
     twice = quick(pipeline, *HOUR, "--approval", number, **env, **otto)
     assert (twice.code, twice.error["code"]) == (3, "approval_invalid")
+
+
+def approved(pipeline: Pipeline, folder: Path, *flags: str) -> dict[str, str]:
+    """Have a backfill approved; return an operator's environment, and the approval in it."""
+    policy, plan = folder / "tallgrass.toml", folder / "order.json"
+    policy.write_text("[governance.policies.goes-glm]\napprovals_needed = 1\n")
+    ann: dict[str, str] = {}
+    otto = {"TALLGRASS_CONFIG": str(policy)}
+    for name, role, tokens in (("ann", "approver", ann), ("otto", "operator", otto)):
+        added = here("actors", "add", name, "--role", role, at=pipeline.backend, env=ann)
+        tokens["TALLGRASS_TOKEN"] = added.json["token"]
+    dry = quick(pipeline, *HOUR, *flags, "--dry-run", "--plan-out", str(plan), **otto)
+    assert dry.code == 0, dry.err
+    asked = here("approvals", "request", "--plan", str(plan), "--reason", "CHG-1",
+                       at=pipeline.backend, env=otto)  # fmt: skip
+    number = str(asked.json["approval_id"])
+    assert here("approvals", "approve", number, at=pipeline.backend, env=ann).code == 0
+    return {**otto, "NUMBER": number}
+
+
+def break_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let listings fail after their first page."""
+
+    def breaking(*given: object) -> Iterator[Page]:
+        yield next(listed_pages(*given))  # type: ignore[arg-type]
+        raise ListingBroken("no answer")
+
+    monkeypatch.setattr("tallgrass.bootstrap.backfilling.listed_pages", breaking)
+
+
+def test_an_approved_one_that_broke_off_goes_on_under_its_approval(
+    pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the same run, until it has come to its end; then the approval is used up."""
+    env = approved(pipeline, tmp_path)
+    flags = (*HOUR, "--approval", env["NUMBER"])
+    with monkeypatch.context() as patched:
+        break_off(patched)
+        broken = quick(pipeline, *flags, **env)
+    assert (broken.code, broken.error["code"]) == (4, "listing_broken"), broken.err
+    again = quick(pipeline, *flags, **env)
+    assert (again.code, recorded(pipeline)) == (0, 6), again.err
+    log = pipeline.backend.sql(
+        "SELECT action, count(*), count(DISTINCT subject) FROM audit_log"
+        " WHERE action IN ('backfill', 'backfill_done') GROUP BY 1 ORDER BY 1"
+    )
+    assert log == [("backfill", 2, 1), ("backfill_done", 1, 1)]
+    assert quick(pipeline, *flags, **env).error["code"] == "approval_invalid"
+
+
+def test_the_rest_behind_a_cap_needs_a_new_approval(pipeline: Pipeline, tmp_path: Path) -> None:
+    """And the words say so."""
+    env = approved(pipeline, tmp_path, "--max-events", "2")
+    flags = (*HOUR, "--max-events", "2", "--approval", env["NUMBER"])
+    done = backfill(pipeline, *flags, **env)
+    assert "run it again for the rest, with a new approval" in done.out, done.err
+    assert recorded(pipeline) == 2
+    again = quick(pipeline, *flags, **env)
+    assert (again.code, again.error["code"], recorded(pipeline)) == (3, "approval_invalid", 2)
+
+
+def test_with_a_cap_an_approval_is_for_one_run(
+    pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How much of the cap a run had used that broke off is not known."""
+    env = approved(pipeline, tmp_path, "--max-events", "9")
+    flags = (*HOUR, "--max-events", "9", "--approval", env["NUMBER"])
+    with monkeypatch.context() as patched:
+        break_off(patched)
+        assert quick(pipeline, *flags, **env).error["code"] == "listing_broken"
+    assert quick(pipeline, *flags, **env).error["code"] == "approval_invalid"
 
 
 def test_a_list_in_a_file_takes_the_place_of_the_bucket(pipeline: Pipeline, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_once_lists_records_and_works(pipeline: Pipeline) -> None:
     assert done.code == 0, done.err
     assert done.json == {
         "dataset": "goes-glm", "rounds": 1, "listed": 4, "recorded": 4, "changed": 0,
-        "worked_on": 4,
+        "worked_on": 4, "outside_time": 0,
     }  # fmt: skip
     assert items(pipeline) == 4
     assert "recorded 4, overwritten 0, worked on 4" in done.err
@@ -85,6 +85,33 @@ def test_flags_choose_what_is_followed(pipeline: Pipeline) -> None:
     prefix = GIVEN[0].place.key.rpartition("_s")[0] + "_s202615212002"
     found = quick(pipeline, *SINCE, "--prefix", prefix, "--once")
     assert found.json["recorded"] == 1
+
+
+def test_its_start_is_in_the_log(pipeline: Pipeline) -> None:
+    """Who follows what, and from when on."""
+    quick(pipeline, *SINCE, "--once")
+    (entry,) = here("audit", "list", "--action", "follow_start", at=pipeline.backend).json[
+        "entries"
+    ]
+    assert (entry["actor"], entry["subject"]) == ("worker", "follow:goes-glm")
+    assert entry["detail"]["since"] == "2026-06-01T12:00:00.000000Z"
+
+
+def test_old_data_of_a_dataset_that_wants_approvers_are_a_backfill(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
+    """What is new may be followed; a refusal is in the log."""
+    policy = tmp_path / "tallgrass.toml"
+    policy.write_text("[governance.policies.goes-glm]\napprovals_needed = 1\n")
+    env = {"TALLGRASS_CONFIG": str(policy)}
+    for old in (SINCE, ("--since", "now-2h")):
+        done = here("follow", *flags_of(pipeline), *old, "--once", at=pipeline.backend, env=env)
+        assert (done.code, done.error["guard"]) == (3, "approval_missing"), done.err
+    for new in ((), ("--since", "now-1h")):
+        done = here("follow", *flags_of(pipeline), *new, "--once", at=pipeline.backend, env=env)
+        assert done.code == 0, done.err
+    log = here("audit", "list", "--action", "follow_refused", at=pipeline.backend)
+    assert len(log.json["entries"]) == 2
 
 
 def test_it_runs_until_it_is_told_to_stop(pipeline: Pipeline) -> None:

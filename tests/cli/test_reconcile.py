@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tallgrass.bootstrap.reconciling import ReconcileRequest, Reconciliation
+from tallgrass.config import load_config
+from tallgrass.datasets.catalogue import Catalogue, default_catalogue
 from tallgrass.inventory.listed import ListedObject, listed_line
+from tallgrass.inventory.reconcile import Kind
 from tests.cli.command import Done, here, tallgrass
 from tests.inventory.scene import (
     CHANGED,
@@ -120,10 +125,10 @@ def test_people_see_kinds_counts_and_what_to_do(mess: Mess) -> None:
 
 
 def test_the_grace_leaves_alone_what_is_young(mess: Mess) -> None:
-    """Files written a moment ago are no news yet; they are counted."""
+    """Files and records of a moment ago are no news yet; the files are counted."""
     done = run(mess, "--grace", "3600")
-    assert "never_notified" not in by_kind(done)
-    assert done.json["recent"] == 1
+    assert not by_kind(done).keys() & {"never_notified", "object_changed", "object_gone"}
+    assert done.json["recent"] == 2
 
 
 def test_without_a_bucket_ledger_and_catalog_are_compared(mess: Mess) -> None:
@@ -138,6 +143,13 @@ def test_without_a_bucket_ledger_and_catalog_are_compared(mess: Mess) -> None:
     assert gaps == ["2026-06-01T12:00:00.000000Z", "2026-06-01T12:02:40.000000Z"]
 
 
+def test_without_a_bucket_nothing_is_said_of_the_source(mess: Mess) -> None:
+    """A gap of the ledger alone: the bucket may have it."""
+    done = tallgrass(*GLM, *WINDOW, "--catalog-only", "--grace", "0", at=mess.pipeline.backend)
+    assert "gap: the ledger has nothing there" in done.out
+    assert "the source has nothing" not in done.out
+
+
 def test_a_prefix_narrows_both_sides(mess: Mess) -> None:
     """Only objects whose key begins so, and only records of such objects."""
     key = GONE.place.key.split("_e")[0]
@@ -146,11 +158,47 @@ def test_a_prefix_narrows_both_sides(mess: Mess) -> None:
     assert done.json["records"] == 1
 
 
-def test_a_bucket_that_was_not_listed_says_nothing(mess: Mess) -> None:
-    """With another bucket of the dataset the ledger's own findings stay, and no object is gone."""
-    done = run(mess, "--bucket", "noaa-goes18")
+def test_a_bucket_that_was_not_listed_says_nothing(mess: Mess, tmp_path: Path) -> None:
+    """With a list of another bucket the ledger's own findings stay, and no object is gone."""
+    listing = tmp_path / "objects.txt"
+    listing.write_text("s3://noaa-goes18/GLM-L2-LCFA/README.txt\n")
+    done = run(mess, "--listing", str(listing))
     bucket = {"never_notified", "object_gone", "object_changed"}
-    assert by_kind(done).keys() == (EXPECTED.keys() | {"item_without_ledger", "gap"}) - bucket
+    assert by_kind(done).keys() == (EXPECTED.keys() | {"item_without_ledger"}) - bucket
+
+
+def test_a_bucket_narrows_both_sides(mess: Mess) -> None:
+    """Of another bucket nothing is known; its own findings are all there, but for the item."""
+    other = run(mess, "--bucket", "noaa-goes18")
+    assert (set(by_kind(other)), other.json["records"]) == ({"gap"}, 0)
+    own = by_kind(run(mess, "--bucket", GIVEN[0].place.bucket))
+    assert own.keys() == EXPECTED.keys() | {"gap"}
+
+
+def test_lines_that_name_no_object_are_counted(mess: Mess, tmp_path: Path) -> None:
+    """As a backfill counts them: they harm no neighbour."""
+    listing = tmp_path / "objects.jsonl"
+    listing.write_text('{"uri":"abc"}\ns3://noaa-goes19\n' + f"{UNSAID.uri}\n")
+    done = run(mess, "--listing", str(listing))
+    assert done.json["ignored"] == {"invalid_object_uri": 2}
+    assert by_kind(done)["never_notified"] == [UNSAID.uri]
+
+
+def test_a_provider_of_the_configuration_is_known(mess: Mess, tmp_path: Path) -> None:
+    """What a backfill would record is told as never notified, and not passed over."""
+    listing, file = tmp_path / "objects.txt", tmp_path / "own.toml"
+    listing.write_text(f"ibm://ibm-goes/{UNSAID.place.key}\n")
+    file.write_text('[ledger]\nproviders = ["ibm"]\n')
+    glm = default_catalogue().named("goes-glm")
+    catalogue = Catalogue([replace(glm, mirrors={"ibm": ("ibm-goes",)})])
+    config = load_config(environment={}, file=file, flags=mess.pipeline.config.values)
+    since = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    request = ReconcileRequest(
+        dataset="goes-glm", since=since, until=since + timedelta(hours=1), listing=listing
+    )
+    found = Reconciliation(config, mess.pipeline.stores, request, catalogue=catalogue).findings()
+    uris = [each.object_uri for each in found if each.kind is Kind.NEVER_NOTIFIED]
+    assert uris == [f"ibm://ibm-goes/{UNSAID.place.key}"]
 
 
 def test_a_file_stands_for_the_bucket(mess: Mess, tmp_path: Path) -> None:
@@ -164,7 +212,7 @@ def test_a_file_stands_for_the_bucket(mess: Mess, tmp_path: Path) -> None:
         other = ListedObject("s3://noaa-goes18/GLM-L2-LCFA/README.txt", 1, None, newest)
         lines = [ListedObject(each.uri, len(each.content), None, None) for each in wanted]
         listing.write_text("".join(f"{listed_line(each)}\n" for each in [*lines, other]))
-        done = here(*GLM, *WINDOW, "--listing", str(listing), at=mess.pipeline.backend)
+        done = run(mess, "--listing", str(listing))
         # A file that is older than the record of an object cannot tell that it is gone.
         gone = {} if newest is later else {"object_gone": None}
         assert by_kind(done) == {k: v for k, v in expected.items() if k not in gone}

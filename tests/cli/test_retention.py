@@ -292,3 +292,16 @@ def test_items_expire_by_policy(backend: Backend, tmp_path: Path) -> None:
     wanted = old.document()
     del wanted["stac_extensions"]
     assert shown["old"] == wanted
+
+
+def test_items_expire_by_the_policy_of_their_own_dataset(backend: Backend, tmp_path: Path) -> None:
+    """Not by that of another in the same collection; another lifetime corrects what is marked."""
+    write_catalog(backend, [Known(id="own"), Known(id="foreign", dataset="hrrr")])
+    file = tmp_path / "tallgrass.toml"
+    # Noon of 2026-06-01 and so many days; what is corrected once is right.
+    for days, changed, day in ((10, 1, "2026-06-11"), (20, 1, "2026-06-21"), (20, 0, "2026-06-21")):
+        file.write_text(f"[governance.policies.goes-glm]\nexpires_after_days = {days}\n")
+        line = ("--config", str(file), "retention", "apply", "--kind", "items", "--actor", "ann")
+        assert here(*line, at=backend).json["expired"] == {"goes-glm": changed}
+        ((item_id, expires_at),) = backend.sql("SELECT item_id, expires_at FROM expired_items")
+        assert (item_id, str(expires_at)[:10]) == ("own", day)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import errno
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tallgrass.bootstrap import retaining
 from tallgrass.errors import (
     ArchiveDamaged,
     ArchiveFull,
     ArchiveUnusable,
     NotAuthorized,
     Refused,
+    TransactionConflict,
 )
 from tallgrass.governance.actors import Role
 from tallgrass.inventory.retention import ArchiveFormat, ArchiveKind, ArchiveSearch
@@ -39,6 +43,7 @@ from tests.support.events import write
 from tests.support.governance import token_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.support.aws import AwsServer
@@ -352,6 +357,112 @@ def test_a_file_that_is_not_what_was_written_removes_nothing(
     ]
 
 
+def test_a_file_that_is_lost_after_it_was_read_back_removes_nothing(
+    scene: Scene, archive: Path
+) -> None:
+    """It is read again before rows leave; then it is given up, and the next call writes another."""
+    fill_attempts(scene)
+    before = rows_of(scene.backend, "wal_attempts")
+    retention = open_retention(scene, archive)
+    steps = retention.steps([ArchiveKind.ATTEMPTS], actor="ann")
+    assert [next(steps).what for _ in range(2)] == ["recorded", "verified"]
+    steps.close()
+    for path in archive.glob("*.gz"):
+        path.unlink()
+    with pytest.raises(ArchiveDamaged):
+        apply(retention, ArchiveKind.ATTEMPTS)
+    assert rows_of(scene.backend, "wal_attempts") == before
+    apply(retention, ArchiveKind.ATTEMPTS)
+    assert (len(attempts_left(scene.backend)), len(lines_of(archive))) == (6, 4)
+    assert [each.abandoned_at is None for each in retention.archives()] == [False, True]
+
+
+def test_a_file_that_is_lost_while_rows_leave_is_told_and_waited_for(
+    scene: Scene, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No further row leaves and the archive stays; with the file back the next call goes on."""
+    monkeypatch.setattr(retaining, "REMOVE_ROWS", 1)
+    fill_attempts(scene)
+    retention = open_retention(scene, archive)
+    steps = retention.steps([ArchiveKind.ATTEMPTS], actor="ann")
+    assert [next(steps).what for _ in range(3)] == ["recorded", "verified", "removed"]
+    steps.close()
+    (path,) = archive.glob("*.gz")
+    kept = path.rename(archive / "kept")
+    with pytest.raises(ArchiveDamaged, match="1 of the 4 rows of archive 1 have left"):
+        apply(retention, ArchiveKind.ATTEMPTS)
+    assert len(attempts_left(scene.backend)) == 9
+    kept.rename(path)
+    apply(retention, ArchiveKind.ATTEMPTS)
+    assert (len(attempts_left(scene.backend)), len(lines_of(archive))) == (6, 4)
+
+
+class Overtaken(ArchiveFolder):
+    """A folder whose writer is overtaken by another, who archives the same rows meanwhile."""
+
+    def __init__(self, folder: Path, others: list[Callable[[], object]]) -> None:
+        super().__init__(folder)
+        self._others = others
+
+    def put(self, write: Any, name: Any) -> tuple[str, str, int]:
+        """Write a file, and let the other go first."""
+        written = super().put(write, name)
+        if self._others:
+            self._others.pop()()
+        return written
+
+
+@pytest.mark.parametrize("place", ["own", "shared"])
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_who_is_overtaken_archives_nothing_twice(
+    scene: Scene, archive: Path, kind: ArchiveKind, place: str
+) -> None:
+    """The late file is not recorded and removed, unless it is the very file of the other."""
+    fill_attempts(scene)
+    deliver(scene.backend, 1, 2)
+    audited(scene)
+    first = open_retention(scene, archive)
+    folder = archive if place == "shared" else archive / "own"
+    late = Overtaken(folder, [lambda: apply(first, kind)])
+    assert apply(open_retention(scene, folder, place=late), kind) == []
+    (made,) = first.archives()
+    assert len(list(first.rows(made))) == made.removed == made.file.rows > 0
+    assert len(list(archive.rglob("*.gz"))) == 1
+    assert scene.stores.audit.verify(read_archive=first.rows_of)[0].faults == []
+    refused = scene.backend.sql(
+        "SELECT reason FROM audit_log WHERE action = 'archive_record_refused'"
+    )
+    assert refused == [("archive_stale",)]
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_who_is_overtaken_while_rows_leave_ends_well(
+    scene: Scene, archive: Path, kind: ArchiveKind
+) -> None:
+    """What another has finished is finished: nothing is counted twice, and nothing is an error."""
+    fill_attempts(scene)
+    deliver(scene.backend, 1, 2)
+    audited(scene)
+    retention = open_retention(scene, archive)
+    steps = retention.steps([kind], actor="ann")
+    assert [next(steps).what for _ in range(2)] == ["recorded", "verified"]
+    apply(retention, kind)
+    assert list(steps) == []
+    (made,) = retention.archives()
+    assert (made.removed, made.is_open) == (made.file.rows, False)
+
+
+def test_what_another_gave_up_is_archived_anew(scene: Scene, archive: Path) -> None:
+    """Whoever was about to remove its rows leaves them, and writes the next file."""
+    fill_attempts(scene)
+    retention = open_retention(scene, archive)
+    steps = retention.steps([ArchiveKind.ATTEMPTS], actor="ann")
+    given_up = [next(steps).archive for _ in range(2)][-1]
+    RetentionStore(scene.stores.runner).abandon(given_up, actor="ann")
+    assert [step.what for step in steps] == ["recorded", "verified", "removed"]
+    assert [each.removed for each in retention.archives()] == [0, 4]
+
+
 def test_an_archive_that_was_damaged_later_is_not_read(scene: Scene, archive: Path) -> None:
     """Reading back compares the hash first: no row of another file is shown as archived."""
     fill_attempts(scene)
@@ -516,7 +627,10 @@ def test_raw_sql_cannot_forge_an_archive(scene: Scene, archive: Path) -> None:
     next(steps)
     listed = "INSERT INTO archive_rows SELECT archive_id, ?, 3 FROM archives"
     assert not accepts(raw, listed, ids["broken"])
-    assert not accepts(raw, "UPDATE archives SET abandoned_at = recorded_at")
+    with undone(raw):
+        run(raw, "UPDATE archives SET removed = 1")
+        with pytest.raises(RAW_ERRORS):  # what has left is nowhere else
+            run(raw, "UPDATE archives SET abandoned_at = recorded_at")
     list(steps)
     assert not accepts(raw, "UPDATE archives SET removed = 0")
 
@@ -562,6 +676,41 @@ def test_delivery_attempts_leave_by_whole_months(backend: Backend, archive: Path
     assert backend.sql("SELECT outbox_id FROM outbox_attempts") == [(february,)]
 
 
+@pytest.mark.parametrize("backend", ["postgres"], indirect=True)
+def test_who_drops_partitions_locks_as_writers_do(backend: Backend) -> None:
+    """The table before its part: a writer who holds the table gets the part, and no deadlock."""
+    store, march = RetentionStore(Scene(backend).stores.runner), datetime(2027, 3, 1, tzinfo=UTC)
+    store.keep_partitions(march)
+    number = "00000000-0000-0000-0000-00000000000"
+    backend.sql(
+        "CREATE TABLE outbox_attempts_2020_01 PARTITION OF outbox_attempts"
+        f" FOR VALUES FROM ('{number}0') TO ('{number}1')"
+    )
+    writer = backend.connect()
+    writer.execute("BEGIN")
+    writer.execute("LOCK TABLE ONLY outbox_attempts IN ROW EXCLUSIVE MODE")
+    with ThreadPoolExecutor(1) as pool:
+        dropped = pool.submit(store.keep_partitions, march)
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = ?::regclass"
+        while not dropped.done() and backend.sql(waiting, "outbox_attempts") == [(0,)]:
+            sleep(0.01)
+        writer.execute("LOCK TABLE outbox_attempts_2020_01 IN ROW EXCLUSIVE MODE NOWAIT")
+        writer.execute("COMMIT")
+        assert dropped.result() in {0, 1}
+
+
+def test_who_loses_a_race_for_partitions_tries_another_time(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deadlock that the database ended with us ends nothing else."""
+
+    def lose(*_: object) -> None:
+        raise TransactionConflict("deadlock detected")
+
+    monkeypatch.setattr(scene.stores.runner, "run", lose)
+    assert RetentionStore(scene.stores.runner).keep_partitions(datetime.now(UTC)) == 0
+
+
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_archives_in_a_bucket(
     scene: Scene,
@@ -589,6 +738,7 @@ def test_archives_in_a_bucket(
     assert hashlib.sha256(body).hexdigest() == made.file.sha256
     wanted = ArchiveSearch(kind=ArchiveKind.ATTEMPTS, key=ids["broken"])
     assert [row["attempt_no"] for _, row in retention.search(wanted)] == [1, 2]
-    s3.delete_object(Bucket="kept", Key=listed["Key"])
+    open_place("s3://kept/ledger").remove(made.file.name)
+    assert "Contents" not in s3.list_objects_v2(Bucket="kept")
     with pytest.raises(ArchiveDamaged):
         next(retention.rows(made))

@@ -10,8 +10,9 @@ import pytest
 
 from tallgrass.errors import ListingBroken, ListingRefused, TallgrassError
 from tallgrass.evidence.cloud_objects import CloudObjects, Patience
-from tallgrass.evidence.listing import CloudListing, FolderListing, Persistence, read_ahead
+from tallgrass.evidence.listing import CloudListing, FolderListing, Persistence
 from tallgrass.evidence.plain_listing import plain_listing
+from tallgrass.evidence.read_ahead import read_ahead
 from tallgrass.retry import Backoff
 from tests.support.listing_server import Bucket, ListingServer, breaks, refuses
 
@@ -149,6 +150,19 @@ def test_a_folder_tells_sizes_and_times_and_no_etag(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_an_empty_bucket(tmp_path: Path) -> None:
     """A copy of some buckets is no fault."""
     assert list(FolderListing(tmp_path).pages("s3://none")) == []
+
+
+def test_links_to_folders_are_not_followed(tmp_path: Path) -> None:
+    """A link to what lies above it, or to itself, would never end; one to a file is an object."""
+    folder = tmp_path / "noaa-goes19"
+    folder.mkdir()
+    (folder / "a.nc").write_bytes(b"x")
+    (folder / "link.nc").symlink_to(folder / "a.nc")
+    (folder / "up").symlink_to(folder, target_is_directory=True)
+    (folder / "round").symlink_to(folder / "round")
+    listing = FolderListing(tmp_path)
+    assert keys_of(listing) == ["a.nc", "link.nc"]
+    assert listing.folders("s3://noaa-goes19") == []
 
 
 def test_a_file_that_goes_while_it_is_listed_is_left_out(

@@ -161,3 +161,25 @@ def test_a_key_of_an_inventory_that_is_no_utf8_is_refused(tmp_path: Path) -> Non
     row = '"b","a/%FF.nc","v","true","false","1","2026-06-01T12:30:00.000Z","e"'
     with pytest.raises(InvalidInput, match="cannot be read"):
         read(inventory(tmp_path, "data", gzip.compress(row.encode())))
+
+
+@pytest.mark.parametrize("size", ["1" * 26, "-1", "x"])
+def test_a_size_that_no_object_has_is_refused_with_its_row(tmp_path: Path, size: str) -> None:
+    """Neither database could keep it."""
+    file = tmp_path / "list.csv"
+    file.write_text(f"Bucket,Key,Size\nnoaa-goes19,a,1\nnoaa-goes19,b,{size}\n")
+    with pytest.raises(InvalidInput, match=r"list\.csv: row 2: "):
+        read(file)
+    file = tmp_path / "list.jsonl"
+    file.write_text(json.dumps({"uri": "s3://noaa-goes19/a", "size": 2**63}))
+    with pytest.raises(InvalidInput, match=r"list\.jsonl: line 1: a size"):
+        read(file)
+
+
+def test_a_damaged_compressed_list_is_refused(tmp_path: Path) -> None:
+    """Bytes in the middle of the stream that nothing can expand."""
+    whole = gzip.compress("\n".join(["Bucket,Key", *("noaa-goes19,a",) * 9]).encode())
+    file = tmp_path / "list.csv.gz"
+    file.write_bytes(whole[:10] + b"\xff" * 20 + whole[30:])
+    with pytest.raises(InvalidInput, match=r"list\.csv\.gz cannot be read: "):
+        read(file)

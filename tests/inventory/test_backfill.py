@@ -377,6 +377,42 @@ def test_at_its_cap_a_backfill_stops_and_says_so(scene: Listed) -> None:
     assert (report.recorded, report.known, report.capped) == (3, 2, False)
 
 
+def test_what_the_ledger_leaves_takes_no_room_below_the_cap(scene: Listed) -> None:
+    """An older unit that stays as it is does not stop those behind it for ever."""
+    given = [thing(2 * number) for number in range(3)]
+    scene.take(listed(given[0]))
+    assert len(scene.pipeline.stores.ledger.claim_due(scene.pipeline.lease, 10)) == 1
+    page = [listed(given[0], etag="newer"), listed(given[1])]
+    report = scene.take(*page, due_max=1).report
+    assert (report.left, report.recorded, report.listed) == ({"wait": 1}, 1, 2)
+    assert not report.capped
+    report = scene.take(*page, listed(given[2]), due_max=1).report
+    assert (report.left, report.recorded, report.listed) == ({"wait": 1}, 1, 3)
+    assert not report.capped
+
+
+def test_another_size_brings_a_repaired_object_to_a_failed_unit(scene: Listed) -> None:
+    """A folder tells no etag: an object that was empty and has bytes now is new data."""
+    scene.take(listed(thing(), etag=None, size=0))
+    stores, lease = scene.pipeline.stores, scene.pipeline.lease
+    (claim,) = stores.ledger.claim_due(lease, 10)
+    stores.ledger.commit(lease, [failure(claim, "size_zero")])
+    scene.pipeline.put(thing())
+    assert scene.take(listed(thing(), etag=None)).report.changed == 1
+    assert scene.take(listed(thing(), etag=None)).report.known == 1
+    scene.pipeline.drain()
+    assert scene.pipeline.statuses() == {"succeeded": 1}
+
+
+def test_a_unit_that_is_due_as_it_is_is_not_made_due_again(scene: Listed) -> None:
+    """The same etag with another size: nothing is written, so nothing is counted as news."""
+    scene.take(listed(thing()))
+    before = scene.sql("SELECT * FROM wal_records")
+    report = scene.take(listed(thing(), size=1)).report
+    assert (report.changed, report.due, report.left) == (0, 0, {"due": 1})
+    assert scene.sql("SELECT * FROM wal_records") == before
+
+
 def test_a_dry_run_tells_the_same_and_writes_nothing(scene: Listed) -> None:
     """Not a row, not an entry of the log."""
     given = [listed(thing(number)) for number in range(3)]
@@ -543,3 +579,18 @@ def test_two_backfills_at_once_record_each_object_once(run: Run) -> None:
     assert run.scene.take(*first).report.recorded == 4
     assert other.take(*[listed(thing(number)) for number in range(7)]).report.recorded == 3
     assert run()["known"] == 7
+
+
+def test_nobody_cannot_run_one(run: Run) -> None:
+    """Only a dry run needs no name."""
+    with pytest.raises(InvalidInput, match="needs somebody"):
+        run(by=None)
+    assert run(by=None, dry_run=True)["recorded"] == 7
+    with pytest.raises(InvalidInput, match="mood"):
+        run(by=None, dry_run=True, reason="mood")
+
+
+def test_one_that_was_stopped_is_not_in_the_log_as_done(run: Run) -> None:
+    """Its entry tells what it came to."""
+    run(Surroundings(stop=lambda: True))
+    assert run.log() == [("backfill", "backfill"), ("backfill_stopped", "backfill")]

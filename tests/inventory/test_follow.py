@@ -14,7 +14,9 @@ from tallgrass.bootstrap.following import (
     FollowRequest,
     FollowUntil,
     follow,
+    look_back_of,
 )
+from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.errors import ListingBroken, TransientError
 from tallgrass.evidence.listing import FolderListing
 from tests.pipeline.scene import Pipeline, thing
@@ -123,11 +125,32 @@ def test_a_machine_that_slept_misses_nothing(followed: Followed) -> None:
 
 def test_a_forecast_of_what_is_still_to_come_is_found(followed: Followed) -> None:
     """Its data start tomorrow, in the folder of today's run."""
-    key = "hrrr.20260601/conus/hrrr.t11z.wrfsfcf18.grib2"
-    file = followed.pipeline.objects / "noaa-hrrr-bdp-pds" / key
-    file.parent.mkdir(parents=True)
-    file.write_bytes(b"no GRIB")
+    put_hrrr(followed, "t12z.wrfsfcf18")
     assert followed.follow(dataset="hrrr").recorded == 1
+
+
+def put_hrrr(followed: Followed, name: str) -> None:
+    """Write an object of HRRR into today's folder."""
+    key = f"hrrr.20260601/conus/hrrr.{name}.grib2"
+    file = followed.pipeline.objects / "noaa-hrrr-bdp-pds" / key
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"no GRIB")
+
+
+def test_runs_that_come_late_are_found_by_the_time_of_the_run(followed: Followed) -> None:
+    """At 12:10 three cadences reach back to 09:10, whatever hour a run tells of; by hand."""
+    for name in ("t10z.wrfsfcf00", "t10z.wrfsfcf18", "t09z.wrfsfcf00", "t09z.wrfsfcf18"):
+        put_hrrr(followed, name)
+    report = followed.follow(dataset="hrrr", since=None)
+    assert (report.recorded, report.rounds, report.outside_time) == (2, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "hours"), [("goes-glm", 1), ("hrrr", 3), ("gfs", 18), ("nwm", 48)]
+)
+def test_listings_look_back_by_the_pace_of_the_dataset(dataset: str, hours: int) -> None:
+    """An hour, three cadences, or as far as its folders say; from the datasets' files by hand."""
+    assert look_back_of(default_catalogue().named(dataset)) == timedelta(hours=hours)
 
 
 class Breaking(FolderListing):

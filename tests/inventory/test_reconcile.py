@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -113,10 +114,19 @@ def test_what_is_parked_is_not_stuck() -> None:
 @pytest.mark.parametrize("status", ["succeeded", "pending"])
 def test_an_object_is_gone_only_if_it_was_known_before_the_listing(status: str) -> None:
     """What was recorded after the listing began may have come behind it."""
-    fresh = entry(status, created_at=NOW, updated_at=NOW)
-    assert kinds(fresh, listed=False) == set()
-    assert kinds(fresh._replace(created_at=NOW - MOMENT), listed=False) == {"object_gone"}
-    assert kinds(fresh._replace(created_at=NOW - MOMENT), listed=True) == set()
+    judging = replace(JUDGING, listed_at=LONG_AGO)
+    fresh = entry(status, created_at=LONG_AGO, updated_at=NOW)
+    assert kinds(fresh, judging, listed=False) == set()
+    before = fresh._replace(created_at=LONG_AGO - MOMENT)
+    assert kinds(before, judging, listed=False) == {"object_gone"}
+    assert kinds(before, judging, listed=True) == set()
+
+
+def test_a_unit_younger_than_the_grace_is_not_called_gone() -> None:
+    """Its object may still be on its way to the listing."""
+    young = entry(created_at=GRACE_AGO + MOMENT)
+    assert kinds(young, listed=False) == set()
+    assert kinds(young._replace(created_at=GRACE_AGO), listed=False) == {"object_gone"}
 
 
 def test_a_bucket_that_was_not_asked_says_nothing() -> None:

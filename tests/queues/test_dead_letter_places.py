@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,8 +18,10 @@ from tallgrass.bootstrap.queues import open_queue, read_queue_status
 from tallgrass.bootstrap.stores import migrate_database
 from tallgrass.clock import system_clock
 from tallgrass.config import load_config
-from tallgrass.errors import ConfigError, DatabaseUnusable, QueueMissing
+from tallgrass.errors import ConfigError, DatabaseUnreachable, DatabaseUnusable, QueueMissing
+from tallgrass.queues.limits import is_sendable
 from tallgrass.queues.replay_queues import replay_queue_url
+from tallgrass.queues.sqs import SqsQueue
 from tallgrass.storage.migrations import migrate, shipped_migrations
 from tallgrass.storage.sqlite import SqliteDatabase
 
@@ -188,3 +190,65 @@ def test_letters_of_an_older_queue_are_kept(tmp_path: Path) -> None:
     with contextlib.closing(open_dead_letters(config)) as place:
         assert [message.body for message in place.receive(5)] == [b"a"]
         assert place.receive(5) == []
+
+
+@pytest.mark.usefixtures("aws_environment")
+def test_a_count_of_nothing_is_not_believed(
+    ministack: AwsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQS's counts lag: a queue of a run that still gives out a message is not removed."""
+    made = ministack.make_queue()
+    flags: dict[str, str | int | float] = {
+        "queue.url": made.arn, "queue.endpoint_url": ministack.url
+    }  # fmt: skip
+    config = load_config(environment={}, flags=flags)
+    url = make_replay_queue(config, "run-1")
+    with contextlib.closing(open_queue(config, url=url, wait_s=1)) as queue:
+        queue.send([b"a message"])
+        nothing = replace(queue.status(), visible=0, in_flight=0)
+        with monkeypatch.context() as patched:
+            patched.setattr(SqsQueue, "status", lambda _: nothing)
+            assert remove_replay_queue(config, "run-1") is False
+        assert [message.body for message in queue.receive(1)] == [b"a message"]
+
+
+def test_nobody_writes_to_a_queue_that_was_removed_meanwhile(tmp_path: Path) -> None:
+    """Whoever waited for the lock while the file went away is told, and holds no lock."""
+    config = load_config(environment={}, flags={"queue.url": f"sqlite:///{tmp_path / 'queue.db'}"})
+    url = make_replay_queue(config, "run-1")
+    path = tmp_path / "queue-replay-run-1.db"
+    database = SqliteDatabase(path, clock=system_clock, schema="sqlite_queue")
+    with contextlib.closing(database), database.reading():
+        pass
+    with contextlib.closing(database):
+        lock: Any = database._lock
+        acquire = lock.acquire
+
+        def acquire_late(timeout_s: float) -> None:
+            assert remove_replay_queue(config, "run-1") is True
+            acquire(timeout_s)
+
+        lock.acquire = acquire_late
+        with pytest.raises(DatabaseUnreachable, match="deleted"), database.transaction():
+            raise AssertionError(url)
+        assert lock._descriptor is None
+
+
+@pytest.mark.parametrize(
+    ("body", "on_sqs", "embedded"),
+    [
+        (b"", False, False),
+        (b"text \t\r\n", True, True),
+        (b"\xff", False, True),
+        (b"\x0b", False, True),
+        ("\ufffe".encode(), False, True),
+        (b"x" * 1_048_576, True, True),
+        (b"x" * 1_048_577, False, False),
+    ],
+    ids=["empty", "text", "no-utf8", "control", "no-character", "longest", "too-long"],
+)
+def test_what_a_queue_takes_is_known_before_it_is_asked(
+    body: bytes, *, on_sqs: bool, embedded: bool
+) -> None:
+    """SQS takes 1 to 1,048,576 bytes of text, the embedded queue of anything."""
+    assert (is_sendable(body, as_text=True), is_sendable(body, as_text=False)) == (on_sqs, embedded)

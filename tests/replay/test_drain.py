@@ -19,9 +19,16 @@ from tallgrass.bootstrap.dead_letters import (
     remove_replay_queue,
 )
 from tallgrass.bootstrap.drain_preparing import DrainRequest, prepare_drain
-from tallgrass.bootstrap.draining import DrainOptions, DrainPlanRequest
+from tallgrass.bootstrap.draining import DeadLetterDesk, DrainOptions, DrainPlanRequest
 from tallgrass.bootstrap.queues import open_queue
-from tallgrass.errors import ApprovalInvalid, GuardRefused, QueueUnreachable, Refused
+from tallgrass.cli import dlq_view
+from tallgrass.errors import (
+    ApprovalInvalid,
+    ConfigError,
+    GuardRefused,
+    QueueUnreachable,
+    Refused,
+)
 from tallgrass.governance.references import ReferenceKind
 from tallgrass.queues.replay_queues import replay_queue_url
 from tallgrass.replay.dead_letter_plan import read_plan
@@ -41,6 +48,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tallgrass.bootstrap.draining import Found
+    from tests.pipeline.scene import Thing
     from tests.support.backends import Backend
 
 
@@ -261,11 +270,18 @@ def test_a_unit_that_moved_since_the_plan_is_left_and_told(letters: Letters) -> 
     letters.fail_again(moved)
     letters.pipeline.announce(done)
     letters.pipeline.drain()
-    letters.in_queue("DELETE FROM dead_letters WHERE position = 3")
+    (name,) = [f.letter.message_id for f in letters.found() if names(f, gone, letters)]
+    letters.in_queue(f"DELETE FROM dead_letters WHERE message_id = '{name}'")
     report = letters.drain(plan)
     assert (report.sent, report.settled, report.left) == (0, 1, 2)
     assert report.by_reason == {"moved": 1, "not_found": 1}
     assert letters.statuses(moved, done) == ["failed", "succeeded"]
+
+
+def names(found: Found, unit: Thing, letters: Letters) -> bool:
+    """Tell whether a letter names a unit."""
+    wal_id = letters.pipeline.row(unit)["wal_id"]
+    return wal_id in {each.wal_id for each in found.letter.parsed.units}
 
 
 @pytest.mark.conformance("C-20", "SM-5.3a")
@@ -597,3 +613,143 @@ def test_a_queue_that_fails_in_the_middle_loses_nothing(
     # Given back by the call that failed, so that the next one finds it.
     report = letters.drain(plan)
     assert (report.sent, report.sent_again, letters.waiting()) == (1, 1, 1)
+
+
+def test_the_queue_of_a_run_stays_while_units_wait_for_its_messages(letters: Letters) -> None:
+    """Whatever a queue counts: the ledger knows what was sent, also of units new to it."""
+    failed, new = thing(0), thing(1)
+    letters.fail(failed)
+    letters.pipeline.put(new)
+    letters.send(message_of(new.event()))
+    plan = letters.plan()
+    run_id = plan.header.replay_run_id
+    letters.drain(plan, options=DrainOptions(to_replay_queue=True))
+    url = replay_queue_url(letters.config.text("queue.url"), run_id)
+    bodies = {failed: message_of(failed.event()), new: message_of(new.event())}
+    letters.in_queue("DELETE FROM messages", url)  # the queue says that it is empty
+    for unit, body in bodies.items():
+        with letters.desk() as (desk, _), pytest.raises(GuardRefused, match="units wait") as told:
+            desk.close(desk.find(run_id))
+        assert told.value.guard == "queue_not_empty"
+        with closing(open_queue(letters.config, url=url)) as queue:
+            queue.send([body])
+        assert letters.work(url, replay_run_id=run_id) == 1, unit
+    with letters.desk() as (desk, _):
+        report, removed = desk.close(desk.find(run_id))
+    assert (report.units.done, removed) == (2, True)
+    assert not (letters.folder / f"queue-replay-{run_id}.db").exists()
+
+
+def test_a_worker_that_is_faster_than_the_confirmation_lets_a_drain_end(
+    letters: Letters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sent, killed, worked off, resumed: the letter is settled and removed, and the run is done."""
+    letters.fail(thing(0))
+    plan = letters.plan()
+    breaking = killed_at("after-send")
+    with monkeypatch.context() as patched:
+        patched.setattr(draining, "open_queue", lambda *a, **k: breaking(open_queue(*a, **k)))
+        with pytest.raises(Broken):
+            letters.drain(plan)
+    assert letters.work() == 1
+    free_letters(letters)
+    report = letters.drain(plan)
+    assert (report.settled, report.left, report.unfinished, letters.dead()) == (1, 0, 0, [])
+    assert [row["state"] for row in letters.letters(plan)] == ["removed"]
+
+
+def test_a_letter_that_comes_again_does_not_end_a_drain(
+    letters: Letters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose hidden time ended is hidden for longer; what lies behind it is taken up."""
+    letters.fail(*things(2))
+    plan = letters.plan()
+    letters.in_queue("UPDATE dead_letters SET body = CAST(body || ' ' AS BLOB) WHERE position = 1")
+    hidden: list[float] = []
+
+    def opened(*args: Any, **options: Any) -> Any:
+        place: Any = open_dead_letters(*args, **options)
+        receive, hide = place.receive, place.hide
+
+        def receive_late(limit: int) -> Any:
+            if not hidden:
+                free_letters(letters)
+            return receive(limit)
+
+        def hide_told(seconds: dict[str, float]) -> None:
+            hidden.extend(seconds.values())
+            hide(seconds)
+
+        place.receive, place.hide = receive_late, hide_told
+        return place
+
+    monkeypatch.setattr(draining, "open_dead_letters", opened)
+    report = letters.drain(plan, options=DrainOptions(batch=1))
+    assert (report.sent, report.by_reason) == (1, {"changed": 1})
+    assert hidden == [2 * letters.config.number("queue.visibility_s")]
+    assert [letter["hidden_until"] for letter in letters.dead()] == [None]
+
+
+def test_a_letter_in_other_hands_is_not_reached(letters: Letters) -> None:
+    """It is there, and is not told as missing; given back, the same plan takes it."""
+    letters.fail(*things(2))
+    plan = letters.plan()
+    with closing(open_dead_letters(letters.config)) as other:
+        held = other.receive(1)
+        report = letters.drain(plan)
+        other.release([message.receipt for message in held])
+    assert (report.sent, report.by_reason) == (1, {"not_reached": 1})
+    assert letters.drain(plan).sent == 2
+
+
+def test_poison_that_would_be_cut_stays_a_letter(letters: Letters) -> None:
+    """The poison store keeps 262,144 bytes; of a longer letter the queue has the only whole one."""
+    letters.send(b"x" * 262_144, b"y" * 262_145)
+    report = letters.drain(letters.plan())
+    assert (report.poison, report.by_reason) == (1, {"not_kept_whole": 1})
+    assert [bytes(letter["body"]) for letter in letters.dead()] == [b"y" * 262_145]
+
+
+def test_what_no_queue_takes_is_left_before_a_unit_is_put_back(
+    letters: Letters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a body stays, and its unit as it is; a FIFO queue is refused before anything moves."""
+    letters.fail(thing(0))
+    plan = letters.plan()
+    fifo = "arn:aws:sqs:us-east-1:000000000000:main.fifo"
+    configured = letters.config
+    letters.config = letters.configured(queue__url=fifo)
+    with pytest.raises(ConfigError, match="FIFO"):
+        letters.drain(plan)
+    letters.config = configured
+    assert letters.backend.rows("SELECT * FROM replay_runs") == []
+    with monkeypatch.context() as patched:
+        patched.setattr(draining, "is_sendable", lambda _body, *, as_text: as_text)
+        assert letters.plan().by_reason == {"not_sendable": 1}
+        assert letters.drain(plan).by_reason == {"not_sendable": 1}
+    assert letters.statuses(thing(0)) == ["failed"]
+    assert letters.drain(plan).sent == 1
+
+
+def test_a_plan_of_more_letters_than_are_looked_at_says_so(
+    letters: Letters, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """In its header, in what is printed, and in the preview: others are there, not missing."""
+    letters.fail(*things(3))
+    catalogue = open_catalogue(letters.config)
+    request = DrainPlanRequest(wanted=EVERYTHING)
+    plans = []
+    with letters.desk() as (_, stores):
+        for most in (2, 3):
+            desk = DeadLetterDesk(letters.config, stores, catalogue, letters_max=most)
+            plans.append(desk.plan(request))
+        few = DeadLetterDesk(letters.config, stores, catalogue, letters_max=1)
+        fates = [fate.reason for fate in few.preview(plans[1])]
+    assert [(plan.header.truncated, len(plan.rows)) for plan in plans] == [(True, 2), (False, 3)]
+    assert fates == [None, "not_reached", "not_reached"]
+    assert [read_plan(plan.lines()) for plan in plans] == plans
+    for plan in plans:
+        dlq_view.show_plan(plan, tmp_path / "plan", as_json=False)
+    assert capsys.readouterr().out.count("there are more letters") == 1
+    dlq_view.show_classes("queue", [], truncated=True, as_json=True)
+    assert json.loads(capsys.readouterr().out)["truncated"] is True

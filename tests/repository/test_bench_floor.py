@@ -60,10 +60,11 @@ def _written(connection: Any) -> dict[str, list[dict[str, Any]]]:
     for table in WRITTEN:
         key = {"outbox": "subject", "outbox_delivery": "outbox_id"}.get(table, "wal_id")
         rows = read_rows(connection, f"SELECT * FROM {table} ORDER BY {key}")
-        differs = BY_CHANCE | BY_TIME | ({"due_at"} if table == "outbox_delivery" else set())
+        due = {"due_at", "ready_at"} if table == "outbox_delivery" else set()
+        differs = BY_CHANCE | BY_TIME | due
         tables[table] = [{name: row[name] for name in row if name not in differs} for row in rows]
         if table == "outbox_delivery":
-            assert all(row["due_at"] == row["updated_at"] for row in rows)
+            assert all(row["due_at"] == row["ready_at"] == row["updated_at"] for row in rows)
         if table == "provenance":
             for row in tables[table]:
                 row["run"] = json.loads(row["run"])

@@ -31,6 +31,8 @@ class Known:
     at: datetime = NOON
     #: Start and end; the instant itself where there is no range.
     span: tuple[datetime, datetime] | None = None
+    #: Of its unit; that of the collection's name where it is none of its own.
+    dataset: str | None = None
     #: Instead of the rectangle of its box.
     geometry: dict[str, Any] | None = None
 
@@ -114,7 +116,11 @@ def write_catalog(backend: Backend, items: list[Known], *, collections: bool = T
         record_collections(stores, default_catalogue())
     worker = stores.leases.register("w", ingest_run_id="run", lease_s=3600)
     announced = [
-        unit(number, dataset=item.collection, object_uri=f"s3://noaa-goes19/{item.id}.nc")
+        unit(
+            number,
+            dataset=item.dataset or item.collection,
+            object_uri=f"s3://noaa-goes19/{item.id}.nc",
+        )
         for number, item in enumerate(items)
     ]
     by_uri = {each.object_uri: item for each, item in zip(announced, items, strict=True)}

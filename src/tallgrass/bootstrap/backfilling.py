@@ -15,11 +15,18 @@ from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.errors import InvalidInput, Refused
-from tallgrass.evidence.listing import Page, read_ahead
+from tallgrass.evidence.listing import Page
+from tallgrass.evidence.read_ahead import read_ahead
 from tallgrass.governance.actors import Acting
 from tallgrass.governance.gate import Action, GateRequest, require_admitted
 from tallgrass.governance.switches import SwitchedOff
-from tallgrass.inventory.backfill import Backfill, BackfillOrder, BackfillReport, Wanted
+from tallgrass.inventory.backfill import (
+    Backfill,
+    BackfillOrder,
+    BackfillReport,
+    Wanted,
+    require_backfill_reason,
+)
 from tallgrass.ledger.vocabulary import Intent
 from tallgrass.storage.backfill_orders import BackfillOrders
 from tallgrass.storage.inventory_store import InventoryStore
@@ -67,6 +74,7 @@ def order_of(config: Config, catalogue: Catalogue, request: BackfillRequest) -> 
     """
     dataset = catalogue.named(request.dataset)
     _require_scope(request)
+    require_backfill_reason(request.reason, config.rules.custom_reasons)
     policy = open_policies(config, catalogue).of(dataset.id)
     order = BackfillOrder(
         run_id=str(uuid.uuid4()),
@@ -100,6 +108,8 @@ def run_backfill(
     recorder: Recorder = NOBODY,
 ) -> BackfillReport:
     """Make due what the ledger lacks of a listing; a dry run needs nobody and writes nothing."""
+    if by is None and not request.dry_run:
+        raise InvalidInput("a backfill needs somebody who asks for it")
     orders = BackfillOrders(stores.runner, stores.approvals, config.rules)
     try:
         order = order_of(config, catalogue, request)
@@ -108,6 +118,9 @@ def run_backfill(
             orders.refuse(f"backfill:{request.dataset}", error, by=by)
         raise
     pages = _pages(config, catalogue, request, order, around)
+    writing_by = None if request.dry_run else by
+    if writing_by is not None:
+        order = orders.begin(order, by=writing_by, approval_id=request.approval_id)
     backfill = Backfill(
         open_inventory(
             config,
@@ -125,12 +138,9 @@ def run_backfill(
         providers=config.rules.providers,
         due_max=request.max_events,
     )
-    if by is None or request.dry_run:
-        _take(backfill, pages, request.rate, around)
-        return backfill.report
-    orders.begin(order, by=by, approval_id=request.approval_id)
-    _take(backfill, pages, request.rate, around)
-    orders.finish(order, backfill.report.document(), by=by)
+    whole = _take(backfill, pages, request.rate, around)
+    if writing_by is not None:
+        orders.finish(order, backfill.report.document(), by=writing_by, stopped=not whole)
     return backfill.report
 
 
@@ -174,21 +184,22 @@ def open_inventory(
 
 def _take(
     backfill: Backfill, pages: Iterator[Page], rate: float | None, around: Surroundings
-) -> None:
-    """Take pages until they end, the cap is reached or somebody says stop."""
+) -> bool:
+    """Take pages until they end or the cap is reached; tell whether nobody said stop."""
     began, report = around.monotonic(), backfill.report
     for page in pages:
         for part in _parts(page, rate):
             if around.stop():
-                return
+                return False
             backfill.take(part)
             around.progress(report)
             if report.capped:
-                return
+                return True
             if rate is not None:
                 ahead_s = report.due / rate - (around.monotonic() - began)
                 if ahead_s > 0:
                     around.sleep(ahead_s)
+    return True
 
 
 def _parts(page: Page, rate: float | None) -> Iterator[Page]:

@@ -12,12 +12,15 @@ from tallgrass.config import Config
 from tallgrass.errors import ConfigError, QueueMissing
 from tallgrass.queues.dead_letters import DeadLetterPlace
 from tallgrass.queues.embedded_dead_letters import EmbeddedDeadLetters
+from tallgrass.queues.protocol import OpenQueue
 from tallgrass.queues.replay_queues import replay_queue_url
 from tallgrass.queues.sqs_address import read_address
 
 _SQLITE = "sqlite:///"
 #: Enough for SQS to ask all of its servers whether anything is left.
 _WAIT_S = 1.0
+#: SQS's counts lag behind: so many looks, each with a poll, must find nothing.
+_LOOKS = 3
 #: Letters moved together from the queue of a run to the main one's.
 _PAGE = 500
 
@@ -46,7 +49,8 @@ def open_dead_letters(
         from tallgrass.queues.sqs_replay_queue import dead_letter_arn  # noqa: PLC0415
 
         arn = dead_letter_arn(client, read_address(url))
-    return SqsDeadLetters(open_sqs_queue(config, read_address(arn), clock, _WAIT_S))
+    queue = open_sqs_queue(config, read_address(arn), clock, _WAIT_S)
+    return SqsDeadLetters(queue, visibility_s=config.number("queue.visibility_s"))
 
 
 def make_replay_queue(config: Config, replay_run_id: str) -> str:
@@ -69,15 +73,13 @@ def remove_replay_queue(config: Config, replay_run_id: str) -> bool | None:
     What died in an embedded one goes to the main queue's dead letters first.
     """
     url = replay_queue_url(config.text("queue.url"), replay_run_id)
+    if not bring_letters_home(config, replay_run_id):
+        return None
     if url.startswith(_SQLITE):
         return _remove_embedded(config, url)
-    try:
-        with closing(open_queue(config, url=url)) as queue:
-            found = queue.status()
-    except QueueMissing:
-        return None
-    if found.visible or found.in_flight:
-        return False
+    with closing(open_queue(config, url=url, wait_s=_WAIT_S)) as queue:
+        if not all(_is_empty(queue) for _ in range(_LOOKS)):
+            return False
     with _sqs_client(config) as client:
         from tallgrass.queues.sqs_replay_queue import remove_queue  # noqa: PLC0415
 
@@ -85,10 +87,21 @@ def remove_replay_queue(config: Config, replay_run_id: str) -> bool | None:
     return True
 
 
-def _remove_embedded(config: Config, url: str) -> bool | None:
-    path = Path(url.removeprefix(_SQLITE))
-    if not path.exists():
-        return None
+def bring_letters_home(config: Config, replay_run_id: str) -> bool:
+    """Tell whether a run has a queue; what died in an embedded one goes to the main one's letters.
+
+    On SQS it died there: the queue of a run has the main one's redrive policy.
+    """
+    url = replay_queue_url(config.text("queue.url"), replay_run_id)
+    if not url.startswith(_SQLITE):
+        try:
+            with closing(open_queue(config, url=url)) as queue:
+                queue.status()
+        except QueueMissing:
+            return False
+        return True
+    if not Path(url.removeprefix(_SQLITE)).exists():
+        return False
     with (
         closing(open_queue_store(config, url)) as store,
         closing(open_queue_store(config, config.text("queue.url"))) as main,
@@ -97,12 +110,28 @@ def _remove_embedded(config: Config, url: str) -> bool | None:
             # Buried there before they go here: one that is met twice is known by its id.
             main.bury(letters)
             store.drop_dead(letters)
-        found = store.status()
+    return True
+
+
+def _remove_embedded(config: Config, url: str) -> bool:
+    path = Path(url.removeprefix(_SQLITE))
+
+    def unlink() -> None:
+        for end in ("", "-wal", "-shm", ".lock"):
+            path.with_name(path.name + end).unlink(missing_ok=True)
+
+    with closing(open_queue_store(config, url)) as store:
+        return store.remove_if_empty(unlink)
+
+
+def _is_empty(queue: OpenQueue) -> bool:
+    """Look once whether anything is in a queue of SQS; what comes is given back."""
+    found = queue.status()
     if found.visible or found.in_flight:
         return False
-    for end in ("", "-wal", "-shm", ".lock"):
-        path.with_name(path.name + end).unlink(missing_ok=True)
-    return True
+    messages = queue.receive(1)
+    queue.change_visibility([(message.receipt, 0.0) for message in messages])
+    return not messages
 
 
 @contextmanager

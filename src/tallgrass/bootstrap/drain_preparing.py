@@ -9,12 +9,13 @@ from tallgrass.bootstrap.planning import ASKED, configured_caps
 from tallgrass.bootstrap.stores import Stores, config_version
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
-from tallgrass.errors import GuardRefused, Refused, UnknownRecord
+from tallgrass.errors import ConfigError, GuardRefused, Refused, UnknownRecord
 from tallgrass.governance.actors import Acting
 from tallgrass.governance.gate import Rule, approvals_needed
 from tallgrass.governance.policy import Policies, ReplayMode
 from tallgrass.governance.references import ReferenceKind
 from tallgrass.ledger.vocabulary import Intent
+from tallgrass.queues.sqs_address import read_address
 from tallgrass.replay.dead_letter_plan import PURPOSE, DrainPlan
 from tallgrass.replay.dead_letters import SENT
 from tallgrass.replay.drain import require_documented
@@ -78,6 +79,7 @@ def _prepared(
         remediation=request.remediation,
     )
     assert plan is not None  # noqa: S101 - refused above
+    _require_sendable(config)
     _require_open(stores, ReferenceKind.CHANGE, request.change_ref)
     _require_open(stores, ReferenceKind.INCIDENT, request.incident_ref)
     _require_current(config, catalogue, plan)
@@ -95,6 +97,13 @@ def _prepared(
         needed=max(plan.header.approvals_needed, needed),
         resumed=resumed,
     )
+
+
+def _require_sendable(config: Config) -> None:
+    """Refuse a queue that nothing can be sent to, before a unit is put back for its message."""
+    url = config.text("queue.url")
+    if not url.startswith("sqlite:///") and read_address(url).is_fifo:
+        raise ConfigError("queue.url: a FIFO queue is read, not sent to; its letters stay")
 
 
 def _require_open(stores: Stores, kind: ReferenceKind, ref: str | None) -> None:

@@ -9,7 +9,12 @@ from uuid import UUID, uuid4
 
 import tallgrass
 from tallgrass.bootstrap.datasets import open_policies
-from tallgrass.bootstrap.dead_letters import make_replay_queue, open_dead_letters
+from tallgrass.bootstrap.dead_letters import (
+    bring_letters_home,
+    make_replay_queue,
+    open_dead_letters,
+    remove_replay_queue,
+)
 from tallgrass.bootstrap.drain_preparing import PreparedDrain, most_approvers
 from tallgrass.bootstrap.planning import configured_caps, gate_denies, new_run_id
 from tallgrass.bootstrap.queues import open_door, open_queue
@@ -18,13 +23,16 @@ from tallgrass.bootstrap.stores import Stores, config_version, ledger_rules
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
-from tallgrass.errors import UnknownRecord
+from tallgrass.errors import GuardRefused, UnknownRecord
 from tallgrass.governance.actors import Acting, Actor, Role
+from tallgrass.governance.gate import Rule
 from tallgrass.governance.policy import ReplayMode
 from tallgrass.governance.switches import SwitchedOff, SwitchScope
 from tallgrass.intake.parse import parse_message
 from tallgrass.queues.dead_letters import LETTERS_MAX, DeadLetterPlace
+from tallgrass.queues.limits import is_sendable
 from tallgrass.queues.protocol import QueueMessage
+from tallgrass.queues.replay_queues import replay_queue_url
 from tallgrass.replay.dead_letter_plan import (
     PURPOSE,
     DrainHeader,
@@ -37,6 +45,7 @@ from tallgrass.replay.dead_letters import (
     BEYOND,
     CHANGED,
     NOT_FOUND,
+    NOT_REACHED,
     SENT,
     Classified,
     DrainRules,
@@ -102,7 +111,11 @@ class DeadLetterDesk:
         *,
         clock: Clock = system_clock,
         ids: Callable[[], UUID] = uuid4,
+        letters_max: int = LETTERS_MAX,
     ) -> None:
+        #: Whether the last look ended before the last letter.
+        self.truncated = False
+        self._letters_max = letters_max
         self._config = config
         self._clock = clock
         self._ids = ids
@@ -131,15 +144,15 @@ class DeadLetterDesk:
             parsed=parsed,
         )
 
-    def each(self, wanted: Wanted, limit: int = LETTERS_MAX) -> Iterator[Found]:
+    def each(self, wanted: Wanted) -> Iterator[Found]:
         """Yield the letters that are wanted; nothing is taken away."""
         with closing(self._place()) as place:
-            yield from self.look(place, wanted, limit)
+            yield from self._look(place, wanted)
 
-    def look(self, place: DeadLetterPlace, wanted: Wanted, limit: int) -> Iterator[Found]:
-        """Yield the wanted letters of a place."""
+    def _look(self, place: DeadLetterPlace, wanted: Wanted) -> Iterator[Found]:
+        """Yield the wanted among the letters that are looked at; `truncated` tells of others."""
         rules = self._planned_rules(mended(wanted.selection, wanted.causes))
-        messages = place.browse(limit)
+        messages = self._browsed(place)
         while page := [self.read(message) for message in islice(messages, _PAGE)]:
             uris = sorted({unit.object_uri for one in page for unit in one.parsed.units})
             known, now = self._stores.drains.look(uris)
@@ -147,6 +160,13 @@ class DeadLetterDesk:
                 if (classified := classify(letter, known, wanted)) is not None:
                     fate = decide_letter(letter, known, rules, now)
                     yield Found(letter=letter, classified=classified, fate=fate)
+
+    def _browsed(self, place: DeadLetterPlace) -> Iterator[QueueMessage]:
+        """Yield as many letters as are looked at together; one more tells that there are more."""
+        self.truncated = False
+        messages = place.browse(self._letters_max + 1)
+        yield from islice(messages, self._letters_max)
+        self.truncated = bool(list(messages))
 
     def plan(self, request: DrainPlanRequest) -> DrainPlan:
         """Plan a drain of the wanted letters; only read."""
@@ -170,6 +190,7 @@ class DeadLetterDesk:
             config_version=config_version(self._config, self._catalogue),
             approvals_needed=most_approvers(self._policies, datasets),
             caps=caps,
+            truncated=self.truncated,
         )
         return DrainPlan(header=header, rows=tuple(capped(rows, caps.max_events, BEYOND)))
 
@@ -180,7 +201,7 @@ class DeadLetterDesk:
         rules = self._planned_rules(_mended_by(plan))
         fates: list[LetterFate] = []
         with closing(self._place()) as place:
-            for found in self.look(place, wanted, LETTERS_MAX):
+            for found in self._look(place, wanted):
                 letter = found.letter
                 row = rows.pop(letter.message_id, None)
                 if row is None:
@@ -192,7 +213,7 @@ class DeadLetterDesk:
                 known, now = self._stores.drains.look(uris)
                 now_fate = decide_letter(letter, known, rules, now)
                 fates.append(fate_of(row, now_fate, plan.header.replay_run_id))
-        return fates + [left(NOT_FOUND)] * len(rows)
+        return fates + [left(NOT_REACHED if self.truncated else NOT_FOUND)] * len(rows)
 
     def drain(self, prepared: PreparedDrain, options: DrainOptions, *, by: Acting) -> DrainReport:
         """Register or resume the run, and take its letters out."""
@@ -245,6 +266,31 @@ class DeadLetterDesk:
             borne=borne,
         )
 
+    def close(self, run: Run) -> tuple[DrainReport, bool]:
+        """Settle a run's records and remove its queue; refused while anything may be in there.
+
+        The ledger is asked before the queue: what was sent and is not at an end there may be in
+        the queue, whatever that counts.
+        """
+        stores, run_id = self._stores, run.order.replay_run_id
+        has_queue = bring_letters_home(self._config, run_id)
+        stores.drains.settle(run)
+        report = self.report(run, Thresholds())
+        if has_queue:
+            awaited = max(stores.drains.awaited(run), report.units.due)
+            if awaited:
+                raise self._not_empty(run_id, f"{awaited:,} units wait for messages of the run")
+            if not remove_replay_queue(self._config, run_id):
+                raise self._not_empty(run_id, "the queue of the run is not empty")
+        if not report.units.due:
+            stores.replays.finish(run)
+        return report, has_queue
+
+    def _not_empty(self, run_id: str, why: str) -> GuardRefused:
+        url = replay_queue_url(self._config.text("queue.url"), run_id)
+        message = f"{why}: tallgrass ingest --queue {url} --replay-run-id {run_id} --drain"
+        return GuardRefused(message, guard=Rule.QUEUE_NOT_EMPTY.value)
+
     def find(self, replay_run_id: str) -> Run:
         """Return the run of a drain; any other is unknown."""
         run = self._stores.replay_runs.find(replay_run_id)
@@ -255,6 +301,10 @@ class DeadLetterDesk:
     def _place(self) -> DeadLetterPlace:
         return open_dead_letters(self._config, clock=self._clock, ids=self._ids)
 
+    def _is_sendable(self, body: bytes) -> bool:
+        as_text = not self._config.text("queue.url").startswith("sqlite:///")
+        return is_sendable(body, as_text=as_text)
+
     def _planned_rules(self, selection: Selection) -> DrainRules:
         """Ask the gate as an approved run would."""
         off = self._stores.switches.switched_off(SwitchScope.REPLAY)
@@ -263,6 +313,7 @@ class DeadLetterDesk:
             ledger=self._rules,
             selection=selection,
             denies=lambda dataset: denies(dataset, PlanAction.REPLAY),
+            sendable=self._is_sendable,
         )
 
     def _run_rules(
@@ -271,7 +322,10 @@ class DeadLetterDesk:
         role = by.role if isinstance(by, Actor) else Role.OPERATOR
         denies = run_denies(self._policies, ReplayMode.DLQ, role, run.approvals)
         base = DrainRules(
-            ledger=self._rules, selection=_mended_by(plan), denies=lambda _dataset: None
+            ledger=self._rules,
+            selection=_mended_by(plan),
+            denies=lambda _dataset: None,
+            sendable=self._is_sendable,
         )
         return lambda off: replace(
             base, denies=lambda dataset: denies(dataset, PlanAction.REPLAY, off)

@@ -81,7 +81,7 @@ def listed_pages(
         for bucket in buckets:
             yield from listing.pages(bucket, wanted.prefix)
         return
-    for begin in beginnings(dataset, wanted.since, wanted.until):
+    for begin in beginnings(dataset, wanted.since, wanted.until, by_run=wanted.by_run):
         for bucket in buckets:
             for prefix in expanded(begin, partial(folders, bucket)):
                 yield from listing.pages(bucket, prefix)

@@ -123,6 +123,10 @@ class Reconciliation:
         self._newest = datetime.min.replace(tzinfo=UTC)
         #: Buckets that were listed, as `scheme://name`, by their names of today.
         self._buckets: set[str] = set()
+        #: Those that somebody chose: on all sides nothing else is looked at. None: all.
+        self._chosen: frozenset[str] | None = None
+        if request.buckets:
+            self._chosen = frozenset(buckets_of(self._dataset, request.buckets))
 
     def findings(self) -> Iterator[Finding]:
         """Yield everything that is not as it should be; once."""
@@ -191,7 +195,9 @@ class Reconciliation:
         for listed, wal_id in objects:
             known = references.get(listed.uri)
             difference = None if known is None else changed_since(listed, known)
-            if difference is not None:
+            if difference is not None and is_recent(listed, self._judging):
+                self.report.recent += 1
+            elif difference is not None:
                 yield Finding(
                     kind=Kind.OBJECT_CHANGED,
                     dataset=self._dataset.id,
@@ -205,10 +211,13 @@ class Reconciliation:
     def _unknown(self, listed: ListedObject) -> Iterator[Finding]:
         """Judge an object that the ledger does not know."""
         now = self._judging.now
-        unit = unit_of(listed, self._wanted, self._catalogue, now=now)
+        providers = self._config.rules.providers
+        unit = unit_of(listed, self._wanted, self._catalogue, now=now, providers=providers)
         if isinstance(unit, str):
             if unit not in _NOT_ASKED_FOR:
                 self.report.ignored[unit] += 1
+            return
+        if not self._is_chosen(unit.object_uri):
             return
         self.report.listed += 1
         self._see(unit.object_uri, unit.wal_id)
@@ -243,7 +252,7 @@ class Reconciliation:
 
     def _orphans(self) -> Iterator[Finding]:
         request = self._request
-        if request.prefix:
+        if request.prefix or request.buckets:
             return  # an item without a record does not tell its object
         collection = self._dataset.item.collection
         for item in self._reader.orphans(collection, request.since, request.until):
@@ -281,14 +290,19 @@ class Reconciliation:
 
     def _is_asked_for(self, uri: str, wal_id: str) -> bool:
         prefix = self._wanted.prefix
-        return self._first_id <= wal_id < self._end_id and (
-            not prefix or bucket_and_key(uri)[1].startswith(prefix)
+        return (
+            self._first_id <= wal_id < self._end_id
+            and (not prefix or bucket_and_key(uri)[1].startswith(prefix))
+            and self._is_chosen(uri)
         )
+
+    def _is_chosen(self, uri: str) -> bool:
+        return self._chosen is None or _bucket_uri(uri) in self._chosen
 
 
 def _bucket_uri(uri: str) -> str:
-    """Return the `scheme://bucket` of an object."""
-    return uri[: uri.index("/", uri.index("://") + 3)]
+    """Return the `scheme://bucket` of an object; a text that names none is no bucket's."""
+    return "/".join(uri.split("/", 3)[:3])
 
 
 def _cadence(dataset: Dataset, request: ReconcileRequest, now: datetime) -> Cadence | None:

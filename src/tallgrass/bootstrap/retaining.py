@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.stores import Stores
 from tallgrass.config import Config
-from tallgrass.errors import ArchiveDamaged
+from tallgrass.errors import ArchiveDamaged, Refused
 from tallgrass.governance.actors import Acting
 from tallgrass.inventory.retention import (
     ARCHIVE_ROWS_MAX,
@@ -35,13 +35,14 @@ from tallgrass.inventory.retention import (
 )
 from tallgrass.ledger.identity import first_wal_id_of
 from tallgrass.storage.archive_formats import ENDINGS, reading, rows_written, writing
+from tallgrass.storage.archive_records import archive_from
 from tallgrass.storage.archives import ArchivePlace, digest_of, open_place
 from tallgrass.storage.expiry_store import ExpiryStore
 from tallgrass.storage.retention_store import (
+    STALE,
     ArchivedRow,
     ChainStart,
     RetentionStore,
-    archive_from,
     key_of,
 )
 from tallgrass.storage.unit_of_work import Row
@@ -129,7 +130,12 @@ class Retention:
                 yield from self._finish(begun, actor)
             older_than = self._rules.older_than(kind, self._now())
             while older_than is not None and left != 0:
-                archive = self._record(kind, older_than, self._size(kind, left), actor)
+                try:
+                    archive = self._record(kind, older_than, self._size(kind, left), actor)
+                except Refused as error:
+                    if error.code != STALE:
+                        raise
+                    continue  # with what others left
                 if archive is None:
                     break
                 left = None if left is None else left - archive.file.rows
@@ -235,17 +241,22 @@ class Retention:
             older_than=older_than,
             **_range(noted, start),
         )
-        return self._store.record(file, noted.keys, actor=actor)
+        try:
+            return self._store.record(file, noted.keys, actor=actor)
+        except Refused:
+            self._store.discard(file, lambda: self._place.remove(name))
+            raise
 
     def _finish(self, archive: Archive, actor: Acting) -> Iterator[Step]:
-        """Read an archive back, then let its rows leave."""
+        """Read an archive back, also one that was read before, then let its rows leave."""
         kind = archive.file.kind
+        try:
+            self._require_whole(archive)
+        except ArchiveDamaged as error:
+            self._store.abandon(archive, actor=actor)
+            loss = _loss_of(self._store.archive(archive.archive_id))
+            raise ArchiveDamaged(f"{error}{loss}") from error
         if archive.verified_at is None:
-            try:
-                self._require_whole(archive)
-            except ArchiveDamaged:
-                self._store.abandon(archive, actor=actor)
-                raise
             self._store.verified(archive)
             yield Step(kind=kind, what="verified", archive=archive)
         while removed := self._store.remove(archive, REMOVE_ROWS):
@@ -288,21 +299,21 @@ def expiring(config: Config) -> dict[str, tuple[str, int]]:
 
 
 def count_expirable(config: Config, stores: Stores) -> dict[str, int]:
-    """Count by dataset the items that are past their time and not marked, by reading alone."""
+    """Count by dataset the items to mark, and marks to correct, by reading alone."""
     store, now = ExpiryStore(stores.runner), RetentionStore(stores.runner).now()
     return {
-        dataset: sum(len(page) for page in store.expirable(collection, days, now))
+        dataset: sum(len(page) for page in store.expirable(dataset, collection, days, now))
         for dataset, (collection, days) in expiring(config).items()
     }
 
 
 def mark_expired(config: Config, stores: Stores, *, actor: Acting) -> dict[str, int]:
-    """Mark items that are past their time; return how many, by dataset."""
+    """Mark items that are past their time, and correct marks; return how many, by dataset."""
     store, now = ExpiryStore(stores.runner), RetentionStore(stores.runner).now()
     return {
         dataset: sum(
             store.mark(collection, page, actor=actor)
-            for page in store.expirable(collection, days, now)
+            for page in store.expirable(dataset, collection, days, now)
         )
         for dataset, (collection, days) in expiring(config).items()
     }
@@ -347,6 +358,17 @@ def paced(
         if step.what == "removed":
             sleep(pause_s(step.rows, rows_per_s, monotonic() - began))
             began = monotonic()
+
+
+def _loss_of(archive: Archive) -> str:
+    """Say what only the damaged file held."""
+    if archive.removed == 0:
+        return ""
+    return (
+        f"; {archive.removed} of the {archive.file.rows} rows of archive"
+        f" {archive.archive_id} have left the database for it already, the others stay: restore"
+        f" {archive.file.name} (SHA-256 {archive.file.sha256}) to {archive.file.place}"
+    )
 
 
 def _range(noted: _Gathered, start: ChainStart | None) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from tallgrass.replay.plan_file import PlanReading
     ),
 )
 def command() -> None:
-    """What may be done once, because somebody else agreed: request, decide, list."""
+    """What may be done once, because somebody else agreed: request, approve, reject, list."""
 
 
 @command.command(

@@ -158,7 +158,8 @@ def _show(
         ]
     )
     if report.capped:
-        click.echo("--max-events is reached: run it again for the rest")
+        again = ", with a new approval" if request.approval_id is not None else ""
+        click.echo(f"--max-events is reached: run it again for the rest{again}")
     if stopped:
         click.echo("stopped: run it again to go on")
     if off and report.due:

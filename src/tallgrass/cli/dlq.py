@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import click
 
 from tallgrass.bootstrap.datasets import open_catalogue
-from tallgrass.bootstrap.dead_letters import remove_replay_queue
 from tallgrass.bootstrap.drain_preparing import DrainRequest, prepare_drain
 from tallgrass.bootstrap.draining import DeadLetterDesk, DrainOptions, DrainPlanRequest
 from tallgrass.bootstrap.stores import Stores, open_current_stores
@@ -113,7 +112,9 @@ def classify(invocation: Invocation, /, *, queue: str | None, as_json: bool, **c
     with invocation.stores(read_only=True) as stores:
         desk = DeadLetterDesk(config, stores, open_catalogue(config))
         found = dlq_view.classified(desk.each(wanted))
-    dlq_view.show_classes(config.text("queue.name"), found, as_json=as_json)
+    dlq_view.show_classes(
+        config.text("queue.name"), found, truncated=desk.truncated, as_json=as_json
+    )
 
 
 @command.command(
@@ -291,8 +292,8 @@ def close(
 ) -> None:
     """End a drain: remove its replay queue if that is empty, and settle its records.
 
-    A queue with messages in it is never removed: work it off first, with
-    `tallgrass ingest --queue URL --replay-run-id RUN_ID --drain`.
+    A queue is never removed with messages in it, or while units wait for one: work it off first,
+    with `tallgrass ingest --queue URL --replay-run-id RUN_ID --drain`.
     """
     config = invocation.use({"queue.url": queue})
     catalogue = open_catalogue(config)
@@ -300,19 +301,9 @@ def close(
         desk = DeadLetterDesk(config, stores, catalogue)
         run = desk.find(run_id)
         acting(stores, actor, action="dlq_close")
-        removed = remove_replay_queue(config, run_id)
-        if removed is False:
-            url = replay_queue_url(config.text("queue.url"), run_id)
-            message = f"the queue of the run is not empty: tallgrass ingest --queue {url}"
-            raise GuardRefused(
-                f"{message} --replay-run-id {run_id} --drain", guard=Rule.QUEUE_NOT_EMPTY.value
-            )
-        stores.drains.settle(run)
-        found = desk.report(run, Thresholds())
-        if not found.units.due:
-            stores.replays.finish(run)
+        found, removed = desk.close(run)
     if as_json:
-        print_json({**found.document(), "queue_removed": bool(removed)})
+        print_json({**found.document(), "queue_removed": removed})
         return
     dlq_view.show_report(found, queue_url=None, as_json=False)
     sys.stdout.write("its replay queue was removed\n" if removed else "it has no replay queue\n")

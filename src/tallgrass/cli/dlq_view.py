@@ -13,9 +13,12 @@ from tallgrass.bootstrap.drain_preparing import PreparedDrain
 from tallgrass.bootstrap.draining import Found
 from tallgrass.cli.text import print_json, printable
 from tallgrass.clock import format_instant
+from tallgrass.queues.dead_letters import LETTERS_MAX
 from tallgrass.replay.dead_letter_plan import DrainPlan
 from tallgrass.replay.dead_letters import Cause, DrainAction, LetterFate
 from tallgrass.replay.drain_report import DrainReport
+
+_TRUNCATED = f"there are more letters: {LETTERS_MAX:,} were looked at; drain these, then look again"
 
 
 @dataclass(slots=True)
@@ -68,7 +71,9 @@ def _largest_first(found: LetterClass) -> tuple[int, str, str, str]:
     return -found.letters, found.cause.value, found.dataset or "", found.code or ""
 
 
-def show_classes(queue: str, found: Sequence[LetterClass], *, as_json: bool) -> None:
+def show_classes(
+    queue: str, found: Sequence[LetterClass], *, truncated: bool, as_json: bool
+) -> None:
     """Show what letters died of."""
     by_cause = Counter(dict.fromkeys(Cause, 0))
     for each in found:
@@ -78,6 +83,7 @@ def show_classes(queue: str, found: Sequence[LetterClass], *, as_json: bool) -> 
             {
                 "queue": queue,
                 "letters": by_cause.total(),
+                "truncated": truncated,
                 "by_cause": {cause.value: by_cause[cause] for cause in Cause},
                 "classes": [each.document() for each in found],
             }
@@ -86,6 +92,8 @@ def show_classes(queue: str, found: Sequence[LetterClass], *, as_json: bool) -> 
     from tallgrass.cli.tables import say, show_table  # noqa: PLC0415 - rich is for tables only
 
     say(f"{by_cause.total():,} dead letters of {queue}", "bold")
+    if truncated:
+        say(_TRUNCATED)
     if found:
         show_table(
             ("cause", "dataset", "code", "letters", "data from", "data to"),
@@ -107,6 +115,7 @@ def show_plan(plan: DrainPlan, target: Path, *, as_json: bool) -> None:
         print_json(document)
         return
     lines = [f"letters: {len(plan.rows):,}", *_action_lines(plan.by_action, plan.by_reason)]
+    lines += [_TRUNCATED] if plan.header.truncated else []
     lines += [
         f"run {printable(plan.header.replay_run_id)}, mode dlq",
         f"approvals needed: {plan.header.approvals_needed}",

@@ -37,13 +37,14 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
         "tallgrass follow --dataset goes-glm --since 2026-06-01 --until-idle",
     ),
 )
-@click.option("--dataset", required=True, help="The dataset that is followed.")
+@click.option(
+    "--dataset", required=True, help="The dataset that is listed; the work is on all that is due."
+)
 @click.option(
     "--since",
-    default="now-1h",
-    show_default=True,
     metavar="TIME",
-    help="Begin with data of this time, date, or so long ago: now-90m, now-6h, now-2d.",
+    help="Begin with data, or model runs, of this time, date, or so long ago: now-90m, now-6h, "
+    "now-2d. Without it, as far back as listings look.",
 )
 @click.option("--prefix", default="", metavar="KEY", help="Only keys that begin so.")
 @click.option(
@@ -73,7 +74,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     invocation: Invocation,
     *,
     dataset: str,
-    since: str,
+    since: str | None,
     prefix: str,
     buckets: tuple[str, ...],
     every: float,
@@ -86,14 +87,15 @@ def command(  # noqa: PLR0913 - one parameter an option
     """Keep a catalog up to date from listings: no account, no queue.
 
     Lists the folders of the time that is wanted, records what is new and works on it, again and
-    again, until it is told to stop by Ctrl-C or SIGTERM. Later listings look back one hour, or as
-    far as --since now-… says; what comes later than that is a backfill's.
+    again, until it is told to stop by Ctrl-C or SIGTERM. Listings look back one hour, three times
+    the dataset's cadence, or as far as --since now-… says, whichever is longer; what comes later
+    than that is a backfill's. It works on whatever is due, of other datasets too, as every worker.
     """
     if once and until_idle:
         message = "--once or --until-idle, not both"
         raise click.UsageError(message)
     config = invocation.use({"database.url": store, "objects.url": objects})
-    start, look_back = _since(since, system_clock())
+    start, look_back = (None, LOOK_BACK) if since is None else _since(since, system_clock())
     until = FollowUntil.ONCE if once else FollowUntil.IDLE if until_idle else FollowUntil.STOPPED
     request = FollowRequest(
         dataset=dataset,
@@ -176,5 +178,6 @@ def _show(report: FollowReport) -> None:
             ("new", report.recorded),
             ("overwritten", report.changed),
             ("units worked on", report.worked_on),
+            ("outside time", report.outside_time),
         ]
     )

@@ -51,7 +51,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "freeze": ("freeze", "Stop everything, and let it go on: on, off."),
     "approvals": (
         "approvals",
-        "What may be done once, because somebody else agreed: request, decide, list.",
+        "What may be done once, because somebody else agreed: request, approve, reject, list.",
     ),
     "quarantine": ("quarantine", "Units that are held for a person: list, show, release."),
     "changes": ("changes", "Change records, which a replay refers to: open, list, show, close."),

@@ -18,7 +18,7 @@ from tallgrass.cli.text import print_json
 from tallgrass.cli.times import time_or_date
 from tallgrass.cli.whole_files import appearing_folder
 from tallgrass.clock import format_instant, system_clock
-from tallgrass.inventory.mending import ADVICE
+from tallgrass.inventory.mending import ADVICE, GAP_UNLISTED
 from tallgrass.inventory.reconcile import Finding, Kind
 
 if TYPE_CHECKING:
@@ -243,6 +243,7 @@ def _show(
         say("The window is too long for its cadence: gaps were not looked for.")
     for command_line in commands:
         say(cell(command_line))
-    for kind, advice in ADVICE.items():
+    advices = {**ADVICE, Kind.GAP: GAP_UNLISTED} if request.catalog_only else ADVICE
+    for kind, advice in advices.items():
         if report.counts[kind]:
             say(f"{kind.value}: {advice}", "dim")

@@ -84,7 +84,8 @@ def command() -> None:
 def plan(invocation: Invocation, *, kinds: tuple[str, ...], as_json: bool) -> None:
     """Count what is older than retention.*_days and may leave now. Writes nothing.
 
-    Of items, count those that a policy lets expire (expires_after_days) and that are not marked.
+    Of items, count those that a policy lets expire (expires_after_days) and that are not marked,
+    or not with this time.
     """
     rows, with_items = _chosen(kinds)
     with invocation.stores(read_only=True) as stores:

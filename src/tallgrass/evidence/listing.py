@@ -6,7 +6,6 @@ time is listed once; the others are there or not, and the next listing tells.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -193,21 +192,10 @@ class FolderListing:
         """Return the folders right below a folder."""
         place = self._folder / bucket.partition("://")[2] / folder
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(place) as found:
-            return sorted(f"{folder}{entry.name}/" for entry in found if entry.is_dir())
+            return sorted(
+                f"{folder}{entry.name}/" for entry in found if entry.is_dir(follow_symlinks=False)
+            )
         return ()
-
-
-def read_ahead(pages: Iterator[Page]) -> Iterator[Page]:
-    """Yield pages while the next one is asked for on a thread of its own.
-
-    Listing waits for the network, and whoever takes the pages for the database: by turns they took
-    twice the time.
-    """
-    with ThreadPoolExecutor(1, thread_name_prefix="listing") as ahead:
-        coming = ahead.submit(next, pages, None)
-        while (page := coming.result()) is not None:
-            coming = ahead.submit(next, pages, None)
-            yield page
 
 
 def _files(
@@ -217,7 +205,8 @@ def _files(
     try:
         with os.scandir(folder) as found:
             entries = sorted(
-                (f"{entry.name}/" if entry.is_dir() else entry.name, entry) for entry in found
+                (f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name, entry)
+                for entry in found
             )
     except (FileNotFoundError, NotADirectoryError):
         return
@@ -230,8 +219,16 @@ def _files(
         if name.endswith("/"):
             if key.startswith(prefix) or prefix.startswith(key):
                 yield from _files(entry.path, key, prefix, after)
-        elif key.startswith(prefix) and key > after and entry.is_file():
+        elif key.startswith(prefix) and key > after and _is_file(entry):
             yield key, entry
+
+
+def _is_file(entry: "os.DirEntry[str]") -> bool:
+    """Tell whether it is one; a link that leads round in a circle is none."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
 
 
 def _page(base: str, metas: Sequence["ObjectMeta"], prefix: str) -> Page:

@@ -14,6 +14,7 @@ Read page by page, in the file's order: a file of any size takes the same memory
 import csv
 import gzip
 import hashlib
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +26,7 @@ import orjson
 from tallgrass.clock import parse_instant, to_utc
 from tallgrass.errors import ConfigError, InvalidInput
 from tallgrass.evidence.listing import PAGE_SIZE, Page
-from tallgrass.inventory.listed import ListedObject, listed_of_line
+from tallgrass.inventory.listed import ListedObject, listed_of_line, require_size
 
 _INVALID = "listing_invalid"
 _PIECE_BYTES = 1 << 20
@@ -53,7 +54,7 @@ def read_listing_file(file: Path, *, bucket: str | None = None) -> Iterator[Page
     """
     try:
         yield from _paged(_objects(file, bucket))
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as exc:
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as exc:
         reason = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
         raise InvalidInput(f"{file.name} cannot be read: {reason}", code=_INVALID) from exc
 
@@ -242,13 +243,15 @@ def _of_values(file: Path, number: int, values: _Values) -> ListedObject | None:
         return None
     bucket, key, size, etag = (values.get(name) for name in ("bucket", "key", "size", "etag"))
     try:
+        size_bytes = None if size in {None, ""} else int(size)
+        require_size(size_bytes)
         return ListedObject(
             uri=f"s3://{bucket}/{key}",
-            size=None if size in {None, ""} else int(size),
+            size=size_bytes,
             etag=str(etag).strip('"') if etag else None,
             modified=_instant(values.get("modified")),
         )
-    except (ValueError, InvalidInput) as exc:
+    except (ValueError, TypeError, InvalidInput) as exc:
         raise _invalid(file, f"row {number}: {exc}") from exc
 
 

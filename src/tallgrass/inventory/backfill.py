@@ -5,7 +5,7 @@ what was recorded is known then.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ from tallgrass.errors import InvalidInput
 from tallgrass.inventory.listed import ListedObject
 from tallgrass.ledger.object_uri import SCHEMES, bucket_and_key, canonical_object_uri
 from tallgrass.ledger.receipt import Action, Decision
+from tallgrass.ledger.replay_reasons import CustomReason, require_reason
 from tallgrass.ledger.unit import PROVIDERS, EventMetadata, IngestUnit, ObjectReference
 
 #: Of approvals.
@@ -45,6 +46,8 @@ class Wanted:
     until: datetime | None = None
     #: How their keys begin.
     prefix: str = ""
+    #: Of model output the time of the run counts, and not that which it forecasts.
+    by_run: bool = False
 
     def has(self, start: datetime) -> bool:
         """Tell whether data that start then are meant."""
@@ -100,7 +103,7 @@ def unit_of(
             return OTHER_DATASET
         if isinstance(found, IgnoredKey):
             return found.reason
-        if not wanted.has(found.start):
+        if not wanted.has((wanted.by_run and found.reference) or found.start):
             return OUTSIDE_TIME
         return IngestUnit.of(
             dataset=found.dataset.id,
@@ -157,6 +160,14 @@ class BackfillOrder:
         """Return what an approval is bound to: the order without its run, as one line of JSON."""
         told = {"purpose": PURPOSE, "approvals_needed": self.approvals_needed, **self.told()}
         return canonical_bytes({**told, "reason": self.reason}) + b"\n"
+
+
+def require_backfill_reason(reason: str, custom: Mapping[str, CustomReason]) -> None:
+    """Refuse a reason that is none, or that nobody knows."""
+    if reason == "none":
+        message = "a backfill needs a reason other than 'none'"
+        raise InvalidInput(message, code="unknown_replay_reason")
+    require_reason(reason, dict(custom))
 
 
 def backfill_plan(data: bytes) -> tuple[dict[str, Any], str] | None:
@@ -269,13 +280,16 @@ class Backfill:
         report = self.report
         # The oldest first: ids sort by data time.
         units.sort(key=lambda unit: unit.wal_id)
-        if self._due_max is not None and len(units) > self._due_max - report.due:
-            kept = max(0, self._due_max - report.due)
-            report.listed -= len(units) - kept
-            report.capped = True
-            del units[kept:]
-        for decision in self._ledger.record_due(units) if units else ():
-            _count(report, decision)
+        while units:
+            room = len(units) if self._due_max is None else self._due_max - report.due
+            if room <= 0:
+                report.listed -= len(units)
+                report.capped = True
+                return
+            # The ledger leaves some as they are: those take no room from the ones behind them.
+            for decision in self._ledger.record_due(units[:room]):
+                _count(report, decision)
+            del units[:room]
 
 
 def _count(report: BackfillReport, decision: Decision) -> None:

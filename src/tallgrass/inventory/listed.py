@@ -7,6 +7,9 @@ from tallgrass.canonical_json import canonical_text
 from tallgrass.clock import format_instant, parse_instant
 from tallgrass.errors import InvalidInput
 
+#: What a database keeps as a number of bytes.
+SIZE_MAX = 2**63 - 1
+
 _FIELDS = frozenset({"uri", "size", "etag", "modified"})
 
 
@@ -43,8 +46,9 @@ def listed_of_line(value: object) -> ListedObject:
             code="listing_invalid",
         )
     size, etag, modified = value.get("size"), value.get("etag"), value.get("modified")
-    if not (size is None or (type(size) is int and size >= 0)):
+    if not (size is None or type(size) is int):
         raise InvalidInput(f"a size is a number of bytes, not {size!r}", code="listing_invalid")
+    require_size(size)
     if not (etag is None or isinstance(etag, str)):
         raise InvalidInput(f"an etag is text, not {etag!r}", code="listing_invalid")
     if not (modified is None or isinstance(modified, str)):
@@ -55,3 +59,9 @@ def listed_of_line(value: object) -> ListedObject:
         etag=etag or None,
         modified=None if modified is None else parse_instant(modified),
     )
+
+
+def require_size(size: int | None) -> None:
+    """Refuse a number of bytes that no object can have."""
+    if size is not None and not 0 <= size <= SIZE_MAX:
+        raise InvalidInput(f"a size is a number of bytes, not {size}", code="listing_invalid")

@@ -33,6 +33,9 @@ ADVICE = {
     Kind.GAP: "the source has nothing there either: ask the provider",
 }
 
+#: Of a gap, where no bucket was asked.
+GAP_UNLISTED = "the ledger has nothing there: without --catalog-only the bucket is asked as well"
+
 
 def mend_of(finding: Finding) -> Mend:
     """Return who mends a finding."""

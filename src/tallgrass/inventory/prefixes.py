@@ -5,6 +5,7 @@ left out object by object.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from heapq import merge
 
@@ -30,12 +31,17 @@ def prefixes(
         yield from expanded(begin, folders)
 
 
-def beginnings(dataset: Dataset, since: datetime | None, until: datetime | None) -> Iterator[str]:
+def beginnings(
+    dataset: Dataset, since: datetime | None, until: datetime | None, *, by_run: bool = False
+) -> Iterator[str]:
     """Yield how the keys of data begin that start from `since` on and before `until`.
 
-    The older ones first. ``{*}/`` in them stands for any folder: `expanded` finds those.
+    The older ones first. ``{*}/`` in them stands for any folder: `expanded` finds those. `by_run`
+    asks for model runs of that time: folders are named by them, however far they look ahead.
     """
     rules = dataset.folders
+    if by_run and rules is not None and dataset.key.reference is not None:
+        rules = replace(rules, ahead_hours=0)
     if rules is None or since is None or until is None:
         yield from sorted(dataset.key.prefixes)
         return

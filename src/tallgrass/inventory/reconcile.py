@@ -166,8 +166,14 @@ def judge(entry: LedgerEntry, judging: Judging, *, listed: bool | None) -> Itera
                 yield found(Kind.STALE, f"its last re-run ended with {entry.last_error_code}")
             if not entry.has_item:
                 yield found(Kind.LEDGER_WITHOUT_ITEM, "succeeded, but the catalog lacks its item")
-    if listed is False and (judging.listed_at is None or entry.created_at < judging.listed_at):
+    if listed is False and _is_missed(entry, judging):
         yield found(Kind.OBJECT_GONE, f"{entry.status}, but the bucket does not list its object")
+
+
+def _is_missed(entry: LedgerEntry, judging: Judging) -> bool:
+    """Tell whether a unit's object should have been listed: neither too new for it nor young."""
+    known = judging.listed_at is None or entry.created_at < judging.listed_at
+    return known and entry.created_at <= judging.now - judging.grace
 
 
 def _stuck(entry: LedgerEntry, judging: Judging) -> str | None:

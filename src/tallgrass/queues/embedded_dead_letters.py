@@ -1,6 +1,6 @@
 """The dead letters of an embedded queue: in its own file, hidden while a drain holds them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 from uuid import UUID
@@ -26,6 +26,9 @@ class DeadLetterStore(Protocol):
     def remove_dead(self, deliveries: Sequence[Delivery]) -> AbstractSet[Delivery]:
         """Remove letters by deliveries that are in hand; return those."""
 
+    def hide_dead(self, changes: Mapping[Delivery, float]) -> None:
+        """Hide letters in hand for so many seconds from now."""
+
     def release_dead(self, deliveries: Sequence[Delivery]) -> None:
         """Let letters in hand be seen again."""
 
@@ -50,7 +53,7 @@ class EmbeddedDeadLetters:
         self.name = name
         self._store = store
         self._ids = ids
-        self._visibility_s = visibility_s
+        self.visibility_s = visibility_s
 
     def close(self) -> None:
         """Close the connection to the queue's file."""
@@ -70,7 +73,7 @@ class EmbeddedDeadLetters:
         """Take letters in hand, oldest death first."""
         delivery_id = self._ids().hex
         taken = self._store.take_dead(
-            limit, delivery_id=delivery_id, visibility_s=self._visibility_s
+            limit, delivery_id=delivery_id, visibility_s=self.visibility_s
         )
         return [_message(letter, f"{letter.position}.{delivery_id}") for letter in taken]
 
@@ -81,6 +84,11 @@ class EmbeddedDeadLetters:
         deliveries = {receipt: delivery_of(receipt) for receipt in receipts}
         removed = self._store.remove_dead([d for d in deliveries.values() if d is not None])
         return [receipt for receipt, delivery in deliveries.items() if delivery not in removed]
+
+    def hide(self, seconds: Mapping[str, float]) -> None:
+        """Keep letters in hand hidden for so long from now on."""
+        found = {delivery_of(receipt): length for receipt, length in seconds.items()}
+        self._store.hide_dead({each: s for each, s in found.items() if each is not None})
 
     def release(self, receipts: Sequence[str]) -> None:
         """Let letters be seen again."""

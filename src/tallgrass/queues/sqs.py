@@ -6,7 +6,6 @@ at the same time, looks at each entry of an answer, and tells its errors as Tall
 
 import json
 import math
-import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,14 +21,12 @@ from tallgrass.errors import (
     QueueUnreachable,
     TallgrassError,
 )
-from tallgrass.queues.limits import POLL_S_MAX, require_bodies, require_visibility
+from tallgrass.queues.limits import NO_TEXT, POLL_S_MAX, require_bodies, require_visibility
 from tallgrass.queues.protocol import QueueMessage, QueueStatus
 from tallgrass.queues.sqs_address import SqsAddress, read_address
 from tallgrass.queues.sqs_batches import BATCH_MAX, Fields, RefusedEntry, sendable, settle, tens
 from tallgrass.queues.sqs_errors import AWS_ERRORS, translate
 
-#: Characters that SQS does not keep as they are.
-_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _SYSTEM_ATTRIBUTES = ("SentTimestamp", "ApproximateReceiveCount")
 _COUNTS = (
     "ApproximateNumberOfMessages",
@@ -248,7 +245,7 @@ class SqsQueue:
             raise InvalidInput(
                 f"queue {self.name}: SQS takes text in UTF-8 only: {exc}. Nothing was sent"
             ) from exc
-        if found := _NO_TEXT.search(text):
+        if found := NO_TEXT.search(text):
             raise InvalidInput(
                 f"queue {self.name}: SQS takes no {found[0]!r} in a message. Nothing was sent"
             )

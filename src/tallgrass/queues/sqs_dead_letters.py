@@ -1,6 +1,6 @@
 """The dead letters of an SQS queue: the queue that its redrive policy names."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tallgrass.queues.dead_letters import DeadLetterStatus, letters_by_receiving
 from tallgrass.queues.protocol import OpenQueue, QueueMessage
@@ -12,8 +12,9 @@ _PAGE = 500
 class SqsDeadLetters:
     """The place of dead letters over the dead-letter queue itself."""
 
-    def __init__(self, queue: OpenQueue) -> None:
+    def __init__(self, queue: OpenQueue, *, visibility_s: float) -> None:
         self.name = queue.name
+        self.visibility_s = visibility_s
         self._queue = queue
 
     def close(self) -> None:
@@ -31,6 +32,10 @@ class SqsDeadLetters:
     def delete(self, receipts: Sequence[str]) -> Sequence[str]:
         """Remove letters for good; return the receipts that SQS called invalid."""
         return self._queue.delete(receipts)
+
+    def hide(self, seconds: Mapping[str, float]) -> None:
+        """Keep letters in hand hidden for so long from now on."""
+        self._queue.change_visibility(list(seconds.items()))
 
     def release(self, receipts: Sequence[str]) -> None:
         """Let letters be seen again."""

@@ -69,6 +69,8 @@ class DrainHeader:
     config_version: str
     approvals_needed: int
     caps: Caps
+    #: There were more letters than were looked at.
+    truncated: bool = False
 
     def document(self) -> dict[str, Any]:
         """Return the header as a JSON value."""
@@ -86,6 +88,7 @@ class DrainHeader:
             "code_version": self.code_version,
             "config_version": self.config_version,
             "approvals_needed": self.approvals_needed,
+            "truncated": self.truncated,
             "caps": {
                 "max_events": self.caps.max_events,
                 "batch": self.caps.batch,
@@ -181,6 +184,7 @@ def _read_header(line: bytes) -> DrainHeader:
             config_version=value["config_version"],
             approvals_needed=value["approvals_needed"],
             caps=Caps(**value["caps"]),
+            truncated=value["truncated"],
         )
         same = header.line() == line
     except (KeyError, TypeError, ValueError, AttributeError, InvalidInput) as exc:

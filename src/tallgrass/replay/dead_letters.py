@@ -13,6 +13,7 @@ from enum import StrEnum
 from tallgrass.canonical_json import sha256_hex
 from tallgrass.error_codes import registry
 from tallgrass.intake.message import ParsedMessage
+from tallgrass.intake.poison import POISON_BYTES_MAX
 from tallgrass.ledger.object_order import ObjectOrder, compare_objects
 from tallgrass.ledger.receipt import Action, Known, at_limit, decide_receipt
 from tallgrass.ledger.rules import LedgerRules
@@ -53,6 +54,9 @@ DEFERRED = "deferred"  # it cannot be judged now
 CHANGED = "changed"  # its body is not the one that was planned
 MOVED = "moved"  # its units are no longer as they were planned
 NOT_FOUND = "not_found"  # planned, and not there
+NOT_REACHED = "not_reached"  # planned, not met, and others are there that nobody could look at
+NOT_KEPT_WHOLE = "not_kept_whole"  # too long for the poison store, which would cut it
+NOT_SENDABLE = "not_sendable"  # no queue of this kind takes its body
 BEYOND = SkipReason.BEYOND_MAX_EVENTS.value
 
 #: Receipts after which the ledger needs the message no more.
@@ -116,6 +120,8 @@ class DrainRules:
     #: Codes that it names count as mended.
     selection: Selection
     denies: Denies
+    #: Whether the queue that letters go to takes a body.
+    sendable: Callable[[bytes], bool] = lambda _body: True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +164,16 @@ def decide_letter(
     letter: Letter, known: KnownUnits, rules: DrainRules, now: datetime
 ) -> LetterFate:
     """Return what a drain does with a letter, as the ledger stands."""
-    parsed = letter.parsed
+    fate = _decide_by_units(letter.parsed, known, rules, now)
+    if fate.action in SENT:
+        return fate if rules.sendable(letter.body) else left(NOT_SENDABLE, fate)
+    is_cut = letter.parsed.poison is not None and len(letter.body) > POISON_BYTES_MAX
+    return left(NOT_KEPT_WHOLE, fate) if is_cut and fate.action is not DrainAction.LEAVE else fate
+
+
+def _decide_by_units(
+    parsed: ParsedMessage, known: KnownUnits, rules: DrainRules, now: datetime
+) -> LetterFate:
     if parsed.deferred is not None:
         return left(DEFERRED)
     if not parsed.units:

@@ -18,13 +18,14 @@ from tallgrass.governance.gate import Rule
 from tallgrass.governance.switches import SwitchedOff
 from tallgrass.intake.message import PoisonMessage
 from tallgrass.ledger.vocabulary import Status
-from tallgrass.queues.dead_letters import DeadLetterPlace
+from tallgrass.queues.dead_letters import DeadLetterPlace, Met
 from tallgrass.queues.protocol import QueueMessage
 from tallgrass.replay.dead_letter_plan import DrainRow
 from tallgrass.replay.dead_letters import (
     BEYOND,
     MOVED,
     NOT_FOUND,
+    NOT_REACHED,
     SENT,
     DrainAction,
     DrainRules,
@@ -194,7 +195,7 @@ class Drain:
                     self._done.failed = True
                     break
             if not (self._done.stopped or self._done.failed):
-                self._store.leave(run, {name: (row, NOT_FOUND) for name, row in todo.items()})
+                self._tell_unmet(run, todo)
         finally:
             # If even that fails, they are to be seen again when their hidden time ends.
             with suppress(TransientError):
@@ -202,30 +203,34 @@ class Drain:
         return self._done
 
     def _received(self, todo: Mapping[str, DrainRow]) -> Iterator[list[QueueMessage]]:
-        """Yield planned letters until all were met, or the place has nothing new."""
-        seen: set[str] = set()
+        """Yield planned letters until all were met, or the place gives nothing out."""
+        met = Met(self._place)
         while todo:
             if self._around.stop():
                 self._done.stopped = True
                 return
             messages = self._place.receive(self._pace.batch)
-            fresh = [m for m in messages if m.message_id not in seen]
-            # One whose hidden time ended comes again, under another receipt.
-            self._held |= {m.message_id: m.receipt for m in messages if m.message_id in self._held}
-            if not fresh:
+            if not messages:
                 return
-            seen.update(message.message_id for message in fresh)
-            for message in fresh:
-                if message.message_id not in todo:
-                    self._held[message.message_id] = message.receipt
-                    self._done.unplanned += 1
+            # One whose hidden time ended comes again, under another receipt.
+            self._held |= {message.message_id: message.receipt for message in messages}
+            fresh = met.fresh(messages)
+            self._done.unplanned += sum(m.message_id not in todo for m in fresh)
             planned = {m.message_id: m for m in fresh if m.message_id in todo}
             if planned:
                 yield list(planned.values())
 
+    def _tell_unmet(self, run: Run, rows: Mapping[str, DrainRow]) -> None:
+        """Note which letters were not met; they are gone only if nobody else holds any."""
+        if not rows:
+            return
+        there = self._place.status()
+        others = there.visible + there.in_flight - len(self._held)
+        reason = NOT_REACHED if others > 0 else NOT_FOUND
+        self._store.leave(run, {name: (row, reason) for name, row in rows.items()})
+
     def _take(self, run: Run, taken: Sequence[TakenLetter]) -> None:
         """Record, send, confirm, delete one batch."""
-        self._held |= {each.letter.message_id: each.letter.receipt for each in taken}
         working, beyond = self._within_cap(taken)
         self._keep_poison(working)
         decided = self._store.record(run, working, self._rules)

@@ -1,6 +1,7 @@
 """Approvals in the database: requested, decided on, used once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -134,6 +135,26 @@ class ApprovalStore:
         if not tx.execute("use_approval", now=now, approval_id=approval_id, used_for=used_for):
             raise ApprovalInvalid(f"{approval_id} is used, not approved")
         return _read(tx, approval_id)
+
+    def used_for(
+        self,
+        tx: Transaction,
+        approval_id: str,
+        *,
+        purpose: str,
+        subject_sha256: str,
+        needed: int = 1,
+    ) -> str | None:
+        """Return what an approval was used for; None if it was not.
+
+        One that could not be used now, whether it was before or not, is refused.
+        """
+        approval = _read(tx, approval_id)
+        unused = replace(approval, used_at=None)
+        require_usable(
+            unused, purpose=purpose, subject_sha256=subject_sha256, now=tx.now(), needed=needed
+        )
+        return approval.used_for
 
     def note_refusal(self, approval_id: str, error: Refused, *, by: Acting) -> None:
         """Keep in the log that somebody was refused the use of an approval."""

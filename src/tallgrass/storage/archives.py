@@ -35,6 +35,9 @@ class ArchivePlace(Protocol):
     def open(self, name: str) -> contextlib.AbstractContextManager[BinaryIO]:
         """Open a file for reading."""
 
+    def remove(self, name: str) -> None:
+        """Remove a file that no archive was made of."""
+
 
 def open_place(address: str) -> ArchivePlace:
     """Return the place of an address: a folder's path, or scheme://bucket/prefix."""
@@ -88,6 +91,11 @@ class ArchiveFolder:
         with _translated(self.place), (self._folder / name).open("rb") as file:
             yield file
 
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        with _translated(self.place):
+            (self._folder / name).unlink(missing_ok=True)
+
 
 class ArchiveBucket:
     """Objects below a prefix; they are made in a local file first, for their name is their hash."""
@@ -116,6 +124,11 @@ class ArchiveBucket:
                 file.write(bytes(chunk))
             file.seek(0)
             yield file
+
+    def remove(self, name: str) -> None:
+        """Remove an object."""
+        with _translated(self.place):
+            self._store.delete(name)
 
     @property
     def _store(self) -> Any:

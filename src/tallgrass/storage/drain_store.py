@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from tallgrass.canonical_json import canonical_text
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.governance.switches import SwitchedOff, SwitchScope
 from tallgrass.ledger.receipt import Known
@@ -151,6 +152,12 @@ class DrainStore:
             row = tx.select("drain_quality", replay_run_id=run.order.replay_run_id)[0]
         return row["duplicates"], row["lineage_regressions"]
 
+    def awaited(self, run: Run) -> int:
+        """Count the units that a message of the run leads to, and that are not at an end yet."""
+        with self._runner.database.reading() as tx:
+            rows = tx.select("awaited_units", replay_run_id=run.order.replay_run_id)
+        return int(rows[0]["units"])
+
     def settle(self, run: Run) -> int:
         """Close the records whose units are no longer this run's; those that wait stay due."""
         run_id = run.order.replay_run_id
@@ -270,11 +277,18 @@ def _write_letters(tx: Transaction, run: Run, decided: Sequence[_Decided], now: 
             stays.append((name, row.body_sha256, row.action.value, fate.reason))
         elif each.is_new:
             state, sends = LetterState.RECORDED.value, int(each.is_sent)
-            taken_up.append((name, row.body_sha256, fate.action.value, fate.reason, state, sends))
+            about = (name, row.body_sha256, fate.action.value, fate.reason)
+            taken_up.append((*about, state, sends, _led_to(fate)))
             entries.append(_entry(run, name, row.body_sha256, fate))
     tx.write("record_letters", taken_up, now=now, replay_run_id=run_id)
     tx.write("leave_letters", stays, now=now, replay_run_id=run_id)
     write_audit(tx, now, entries)
+
+
+def _led_to(fate: LetterFate) -> str:
+    """Return the units that wait for the letter's message, as they are kept."""
+    awaited = {(unit.wal_id, unit.version) for unit in fate.units if unit.action in SENT}
+    return canonical_text(sorted(awaited, key=lambda unit: unit[0]))
 
 
 def _entry(run: Run, message_id: str, digest: str, fate: LetterFate) -> AuditEntry:

@@ -21,14 +21,21 @@ class ExpiryStore:
     def __init__(self, runner: TransactionRunner) -> None:
         self._runner = runner
 
-    def expirable(self, collection_id: str, days: int, now: datetime) -> Iterator[dict[str, str]]:
-        """Yield page by page the ids of items that are not marked, with the time they expired."""
+    def expirable(
+        self, dataset: str, collection_id: str, days: int, now: datetime
+    ) -> Iterator[dict[str, str]]:
+        """Yield page by page the ids of a dataset's items to mark, with the time they expire.
+
+        Those that are past it and not marked, and those whose mark names another time.
+        """
         lifetime, after = timedelta(days=days), ""
         while True:
             with self._runner.database.reading() as tx:
                 rows = tx.select(
                     "expirable_items",
+                    dataset=dataset,
                     collection_id=collection_id,
+                    days=days,
                     ended_before=now - lifetime,
                     after_id=after,
                     size=PAGE_SIZE,
@@ -41,7 +48,7 @@ class ExpiryStore:
             after = rows[-1]["item_id"]
 
     def mark(self, collection_id: str, expired: Mapping[str, str], *, actor: Acting) -> int:
-        """Mark items by policy, and tell the audit log how many; return how many are new."""
+        """Mark items by policy, and tell the audit log how many; return how many it changed."""
 
         def work(tx: Transaction) -> int:
             known_by = require_acting(tx, actor, Role.OPERATOR, "retention")

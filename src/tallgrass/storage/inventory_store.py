@@ -11,11 +11,11 @@ from uuid import UUID
 
 from tallgrass.inventory.listed import ListedObject
 from tallgrass.ledger.claim import WorkerLease
-from tallgrass.ledger.object_order import compare_objects
-from tallgrass.ledger.receipt import NEW_UNIT, Action, Decision, decide_receipt
+from tallgrass.ledger.object_order import ObjectOrder, compare_objects
+from tallgrass.ledger.receipt import NEW_UNIT, Action, Decision, Known, decide_receipt
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.unit import IngestUnit, ObjectReference
-from tallgrass.ledger.vocabulary import Intent
+from tallgrass.ledger.vocabulary import Intent, Status
 from tallgrass.storage.claim_writes import ClaimWrites
 from tallgrass.storage.ledger import newest_by_object
 from tallgrass.storage.rows import known_from, known_object
@@ -106,9 +106,11 @@ class InventoryStore:
     ) -> Decision:
         """Decide as on a message that comes while the dataset is off: nothing is claimed here."""
         known = known_from(row)
-        order = compare_objects(unit.object_ref, known_object(row))
+        order = _order(unit.object_ref, known_object(row))
         decision = decide_receipt(known, order, now=now, switched_off=True, rules=self._rules)
         if decision.action is Action.PARK:
+            if _waits_already(known, decision):
+                return _DUE
             writes.park(self._announced(unit), known, decision, row, reason=_OVERWRITTEN)
         elif decision.action is Action.RECORD_NEWER:
             writes.record_newer(self._announced(unit), known, row)
@@ -120,6 +122,21 @@ class InventoryStore:
 
 
 _TWICE = Decision(action=Action.DUPLICATE)
+_DUE = Decision(action=Action.DUE)
+
+
+def _order(listed: ObjectReference, known: ObjectReference) -> ObjectOrder:
+    """Compare as for a message; where no etag tells, another size is a newer object."""
+    order = compare_objects(listed, known)
+    sizes = {listed.size, known.size}
+    resized = len(sizes) > 1 and None not in sizes
+    return ObjectOrder.NEWER if order is ObjectOrder.INCOMPARABLE and resized else order
+
+
+def _waits_already(known: Known, decision: Decision) -> bool:
+    """Tell whether the unit is due as it is: nothing is written then, and nothing is news."""
+    pending = known.status is Status.PENDING and known.due_at is not None
+    return pending and not decision.adopts_object
 
 
 def _landed(tx: Transaction, done: _Decided) -> bool:

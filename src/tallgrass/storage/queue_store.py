@@ -1,6 +1,6 @@
 """The embedded queue's messages in a SQLite file of their own (schema `sqlite_queue`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 
@@ -125,6 +125,18 @@ class QueueStore:
             tx.write("delete_dead_letters", [(position,) for position, _ in sorted(valid)])
         return valid
 
+    def hide_dead(self, changes: Mapping[Delivery, float]) -> None:
+        """Hide letters in hand for so many seconds from now."""
+        with self._database.transaction() as tx:
+            now = tx.now()
+            for position, delivery_id in sorted(_in_hand(tx, now, list(changes))):
+                tx.write(
+                    "hold_dead_letters",
+                    [(position,)],
+                    hidden_until=now + timedelta(seconds=changes[position, delivery_id]),
+                    delivery_id=delivery_id,
+                )
+
     def release_dead(self, deliveries: Sequence[Delivery]) -> None:
         """Let letters in hand be seen again."""
         with self._database.transaction() as tx:
@@ -141,6 +153,15 @@ class QueueStore:
         """Remove letters that are kept elsewhere."""
         with self._database.transaction() as tx:
             tx.write("delete_dead_letters", [(letter.position,) for letter in letters])
+
+    def remove_if_empty(self, remove: Callable[[], None]) -> bool:
+        """Let the queue be removed if nothing is in it; nobody can write to it meanwhile."""
+        with self._database.transaction() as tx:
+            found = tx.select("queue_status", now=tx.now())[0]
+            is_empty = not (found["visible"] or found["in_flight"] or found["dead"])
+            if is_empty:
+                remove()
+        return is_empty
 
     def bury(self, letters: Sequence[DeadLetter]) -> None:
         """Take in letters that died elsewhere; one that is here already is left as it is."""

@@ -5,13 +5,19 @@ its audit entry and the list of its rows; rows leave in small transactions, whos
 nothing that is not listed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from tallgrass.clock import format_instant
-from tallgrass.errors import AuditBroken, DatabaseLocked, Refused, UnknownRecord
+from tallgrass.errors import (
+    AuditBroken,
+    DatabaseLocked,
+    Refused,
+    TransactionConflict,
+    UnknownRecord,
+)
 from tallgrass.governance.actors import Acting, Role, name_of
 from tallgrass.governance.audit import (
     GENESIS,
@@ -22,13 +28,13 @@ from tallgrass.governance.audit import (
 from tallgrass.inventory.retention import (
     Archive,
     ArchiveFile,
-    ArchiveFormat,
     ArchiveKind,
     first_outbox_id,
 )
 from tallgrass.storage.actor_store import lock_governance, require_acting, run_guarded
+from tallgrass.storage.archive_records import archive_from, columns_of, entry_of
 from tallgrass.storage.audit_store import seal_from, write_audit
-from tallgrass.storage.rows import entry_from, instant, instant_or_none
+from tallgrass.storage.rows import entry_from, instant
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Row, Transaction
 
@@ -37,6 +43,8 @@ PAGE_SIZE = 2000
 _FIRST_ID = "00000000-0000-0000-0000-000000000000"
 _LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 _LAST_NUMBER = 2**31 - 1
+#: Somebody else archived the same rows while a file was written.
+STALE = "archive_stale"
 
 ArchivedRow = dict[str, Any]
 RowKey = tuple[str, int]
@@ -126,10 +134,7 @@ class RetentionStore:
     def chain_start(self) -> ChainStart:
         """Return where the archived part of the audit log ends."""
         with self._runner.database.reading() as tx:
-            rows = tx.select("archived_audit")
-        if not rows:
-            return ChainStart(position=0, before_hash=GENESIS)
-        return ChainStart(position=rows[-1]["last_position"], before_hash=rows[-1]["head_hash"])
+            return _chain_start(tx)
 
     def archives(self, *, after: int = 0, size: int = 1000) -> list[Archive]:
         """Return a page of all archives, oldest first."""
@@ -159,7 +164,10 @@ class RetentionStore:
         run_guarded(self._runner, work, actor, "archive_record", "archives")
 
     def record(self, file: ArchiveFile, keys: Sequence[RowKey], *, actor: Acting) -> Archive:
-        """Record a file with the rows that it holds, and tell the audit log of its hash."""
+        """Record a file with the rows that it holds, and tell the audit log of its hash.
+
+        A file is refused whose rows left for another archive while it was written.
+        """
 
         def work(tx: Transaction) -> Archive:
             lock_governance(tx)
@@ -168,14 +176,29 @@ class RetentionStore:
                 raise Refused(
                     f"another archive of {file.kind.value} is under way", code="archive_under_way"
                 )
+            _require_chain(tx, file)
             now = tx.now()
-            write_audit(tx, now, [_record_entry(file, name_of(actor), known_by)])
-            tx.execute("insert_archive", now=now, actor=name_of(actor), **_columns(file))
+            write_audit(tx, now, [entry_of(file, name_of(actor), known_by)])
+            tx.execute("insert_archive", now=now, actor=name_of(actor), **columns_of(file))
             archive = archive_from(tx.select("open_archive", kind=file.kind.value)[0])
             tx.write("insert_archive_rows", keys, archive_id=archive.archive_id)
+            _require_rows(tx, archive)
             return archive
 
         return run_guarded(self._runner, work, actor, "archive_record", f"archive:{file.sha256}")
+
+    def discard(self, file: ArchiveFile, remove: Callable[[], None]) -> None:
+        """Remove a file that was refused, unless an archive is made of the very same one.
+
+        Equal rows are equal files of one name; nobody records one while this looks.
+        """
+
+        def work(tx: Transaction) -> None:
+            lock_governance(tx)
+            if not tx.select("archives_of_file", place=file.place, file_name=file.name):
+                remove()
+
+        self._runner.run(work)
 
     def verified(self, archive: Archive) -> None:
         """Note that the file was read back and is what was written: its rows may leave."""
@@ -184,7 +207,7 @@ class RetentionStore:
         )
 
     def abandon(self, archive: Archive, *, actor: Acting) -> None:
-        """Give an archive up whose file is not what was written; all its rows are still here."""
+        """Give an archive up whose file is not what was written; not once a row of it has left."""
 
         def work(tx: Transaction) -> None:
             now = tx.now()
@@ -202,7 +225,10 @@ class RetentionStore:
         self._runner.run(work)
 
     def remove(self, archive: Archive, size: int) -> int:
-        """Remove the next rows of a verified archive in one transaction; return how many."""
+        """Remove the next rows of a verified archive in one transaction; return how many.
+
+        None if somebody else has removed the last of them, or has given the archive up.
+        """
         if archive.file.kind is ArchiveKind.AUDIT:
             return self._runner.run(lambda tx: _remove_audit(tx, archive))
         return self._runner.run(lambda tx: _remove_rows(tx, archive, size))
@@ -216,7 +242,7 @@ class RetentionStore:
             return self._runner.run(
                 lambda tx: int(tx.select("keep_partitions", now=now)[0]["dropped"])
             )
-        except DatabaseLocked:
+        except (DatabaseLocked, TransactionConflict):
             return 0
 
     def size(self, after_id: str) -> tuple[int, int]:
@@ -235,38 +261,40 @@ def key_of(kind: ArchiveKind, row: ArchivedRow) -> RowKey:
     return row["outbox_id"], 0
 
 
-def archive_from(row: Row) -> Archive:
-    """Read a row of archives."""
-    return Archive(
-        archive_id=row["archive_id"],
-        file=ArchiveFile(
-            kind=ArchiveKind(row["kind"]),
-            format=ArchiveFormat(row["format"]),
-            place=row["place"],
-            name=row["name"],
-            sha256=row["sha256"],
-            bytes=row["bytes"],
-            rows=row["row_count"],
-            older_than=instant(row["older_than"]),
-            first_key=row["first_key"],
-            last_key=row["last_key"],
-            first_at=instant(row["first_at"]),
-            last_at=instant(row["last_at"]),
-            first_position=row["first_position"],
-            last_position=row["last_position"],
-            before_hash=row["before_hash"],
-            head_hash=row["head_hash"],
-        ),
-        actor=row["actor"],
-        recorded_at=instant(row["recorded_at"]),
-        verified_at=instant_or_none(row["verified_at"]),
-        removed=row["removed"],
-        removed_at=instant_or_none(row["removed_at"]),
-        abandoned_at=instant_or_none(row["abandoned_at"]),
-    )
+def _chain_start(tx: Transaction) -> ChainStart:
+    rows = tx.select("archived_audit")
+    if not rows:
+        return ChainStart(position=0, before_hash=GENESIS)
+    return ChainStart(position=rows[-1]["last_position"], before_hash=rows[-1]["head_hash"])
+
+
+def _require_chain(tx: Transaction, file: ArchiveFile) -> None:
+    """Refuse a file of audit entries that does not begin where the archived chain ends."""
+    if file.kind is not ArchiveKind.AUDIT or file.first_position is None:
+        return
+    start = _chain_start(tx)
+    if (file.first_position - 1, file.before_hash) != (start.position, start.before_hash):
+        raise Refused(
+            f"the archived audit log ends at {start.position}: others archived the same entries",
+            code=STALE,
+        )
+
+
+def _require_rows(tx: Transaction, archive: Archive) -> None:
+    """Refuse an archive if a row that it lists is no longer here."""
+    if archive.file.kind is ArchiveKind.AUDIT:
+        return
+    here = tx.select("count_listed_rows", archive_id=archive.archive_id)[0]["here"]
+    if here != archive.file.rows:
+        raise Refused(
+            f"{archive.file.rows - here} of {archive.file.rows} rows have left for another archive",
+            code=STALE,
+        )
 
 
 def _remove_rows(tx: Transaction, archive: Archive, size: int) -> int:
+    if not tx.select("hold_archive", archive_id=archive.archive_id):
+        return 0
     found = tx.select("next_archive_rows", archive_id=archive.archive_id, size=size)
     keys = [(row["row_id"], row["row_number"]) for row in found]
     if archive.file.kind is ArchiveKind.ATTEMPTS:
@@ -285,6 +313,8 @@ def _remove_rows(tx: Transaction, archive: Archive, size: int) -> int:
 def _remove_audit(tx: Transaction, archive: Archive) -> int:
     """Remove all entries of an archive at once: the chain never begins within one."""
     tx.lock("lock_sealer", [1])
+    if not tx.select("hold_archive", archive_id=archive.archive_id):
+        return 0
     places = {
         "first_position": archive.file.first_position,
         "last_position": archive.file.last_position,
@@ -294,40 +324,6 @@ def _remove_audit(tx: Transaction, archive: Archive) -> int:
     tx.execute("count_removed", archive_id=archive.archive_id, removed=removed)
     tx.execute("finish_archive", archive_id=archive.archive_id, now=tx.now())
     return removed
-
-
-def _columns(file: ArchiveFile) -> dict[str, object]:
-    return {
-        "kind": file.kind.value,
-        "format": file.format.value,
-        "place": file.place,
-        "file_name": file.name,
-        "sha256": file.sha256,
-        "bytes": file.bytes,
-        "row_count": file.rows,
-        "older_than": file.older_than,
-        "first_key": file.first_key,
-        "last_key": file.last_key,
-        "first_at": file.first_at,
-        "last_at": file.last_at,
-        "first_position": file.first_position,
-        "last_position": file.last_position,
-        "before_hash": file.before_hash,
-        "head_hash": file.head_hash,
-    }
-
-
-def _record_entry(file: ArchiveFile, actor: str, known_by: Mapping[str, object]) -> AuditEntry:
-    detail = {name: value for name, value in _columns(file).items() if value is not None}
-    for name in ("older_than", "first_at", "last_at"):
-        detail[name] = format_instant(getattr(file, name))
-    return AuditEntry(
-        actor=actor,
-        action="archive_record",
-        subject=f"archive:{file.sha256}",
-        reason=f"{file.kind.value} older than {detail['older_than']}",
-        detail={**known_by, **detail},
-    )
 
 
 def _walk(verifier: ChainVerifier, row: Row) -> None:

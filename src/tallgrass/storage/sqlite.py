@@ -188,6 +188,11 @@ class SqliteDatabase:
             raise DatabaseUnusable(
                 f"cannot lock {self.place}: {exc.strerror}", code="database_read_only"
             ) from exc
+        try:
+            self._require_same_file()  # whoever had the lock before may have removed it
+        except DatabaseUnreachable:
+            self._lock.release()
+            raise
 
     def _roll_back_if_open(self, connection: sqlite3.Connection) -> None:
         if connection.in_transaction:

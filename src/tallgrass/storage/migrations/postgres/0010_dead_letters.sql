@@ -12,6 +12,8 @@ CREATE TABLE drained_letters (
   -- How often it was recorded to be sent: above 1 its message may be in the queue twice.
   sends          integer NOT NULL CHECK (sends >= 0),
   sent_as        text,
+  -- The units that its message leads to, as JSON: [wal_id, the version at which it was sent or null].
+  units          text    NOT NULL DEFAULT '[]',
   changed_at     timestamptz NOT NULL,
   PRIMARY KEY (replay_run_id, message_id),
   CONSTRAINT sent_before_removed CHECK (state <> 'sent' OR sent_as IS NOT NULL)
@@ -19,7 +21,7 @@ CREATE TABLE drained_letters (
 
 CREATE TRIGGER drained_letters_final BEFORE UPDATE ON drained_letters FOR EACH ROW
 WHEN (OLD.state = 'removed' OR NEW.replay_run_id <> OLD.replay_run_id OR NEW.message_id <> OLD.message_id
-  OR (NEW.state = 'removed' AND OLD.sends > 0 AND OLD.state <> 'sent')
+  OR (NEW.state = 'removed' AND OLD.state <> 'sent' AND (OLD.state <> 'recorded' OR OLD.action = 'replay' OR OLD.action = 'send'))
   OR (NEW.state = 'left' AND OLD.state <> 'left'))
 EXECUTE FUNCTION tallgrass_refuse('append_only: drained_letters');
 CREATE TRIGGER drained_letters_not_deleted BEFORE DELETE ON drained_letters FOR EACH ROW

@@ -30,11 +30,12 @@ CREATE TABLE archives (
   -- The file was not what was written: no row of it left.
   abandoned_at    TEXT    CHECK (length(abandoned_at) = 27),
   CHECK (verified_at IS NOT NULL OR (removed = 0 AND removed_at IS NULL)),
-  CHECK (abandoned_at IS NULL OR (verified_at IS NULL AND removed = 0))
+  CHECK (abandoned_at IS NULL OR (removed = 0 AND removed_at IS NULL))
 ) STRICT;
 -- One archive of a kind is under way at a time.
 CREATE UNIQUE INDEX archives_open ON archives (kind) WHERE removed_at IS NULL AND abandoned_at IS NULL;
-CREATE INDEX archives_of_audit ON archives (first_position) WHERE kind = 'audit';
+-- Archives of the audit log follow one another: no entry is in two.
+CREATE UNIQUE INDEX archives_of_audit ON archives (first_position) WHERE kind = 'audit' AND abandoned_at IS NULL;
 
 -- Which rows an archive that is under way holds: attempts by unit and number, events by id and 0.
 CREATE TABLE archive_rows (

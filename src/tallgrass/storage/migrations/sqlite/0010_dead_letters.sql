@@ -12,6 +12,8 @@ CREATE TABLE drained_letters (
   -- How often it was recorded to be sent: above 1 its message may be in the queue twice.
   sends          INTEGER NOT NULL CHECK (sends >= 0),
   sent_as        TEXT,
+  -- The units that its message leads to, as JSON: [wal_id, the version at which it was sent or null].
+  units          TEXT    NOT NULL DEFAULT '[]',
   changed_at     TEXT    NOT NULL CHECK (length(changed_at) = 27),
   PRIMARY KEY (replay_run_id, message_id),
   CONSTRAINT sent_before_removed CHECK (state <> 'sent' OR sent_as IS NOT NULL)
@@ -19,7 +21,7 @@ CREATE TABLE drained_letters (
 
 CREATE TRIGGER drained_letters_final BEFORE UPDATE ON drained_letters
 WHEN OLD.state = 'removed' OR NEW.replay_run_id <> OLD.replay_run_id OR NEW.message_id <> OLD.message_id
-  OR (NEW.state = 'removed' AND OLD.sends > 0 AND OLD.state <> 'sent')
+  OR (NEW.state = 'removed' AND OLD.state <> 'sent' AND (OLD.state <> 'recorded' OR OLD.action = 'replay' OR OLD.action = 'send'))
   OR (NEW.state = 'left' AND OLD.state <> 'left')
 BEGIN SELECT RAISE(ABORT, 'append_only: drained_letters'); END;
 CREATE TRIGGER drained_letters_not_deleted BEFORE DELETE ON drained_letters BEGIN SELECT RAISE(ABORT, 'append_only: drained_letters'); END;

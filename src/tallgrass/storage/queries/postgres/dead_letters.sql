@@ -4,14 +4,14 @@
 SELECT l.message_id, l.state, l.action FROM json_array_elements_text(:rows::json) AS wanted (value)
 JOIN drained_letters AS l ON l.message_id = wanted.value AND l.replay_run_id = :replay_run_id;
 
--- name: record_letters(now, replay_run_id; message_id, body_sha256, action, reason, state, sends)
+-- name: record_letters(now, replay_run_id; message_id, body_sha256, action, reason, state, sends, units)
 -- Letters that were left, or recorded and not known to be sent, are taken up again.
-INSERT INTO drained_letters (replay_run_id, message_id, body_sha256, action, reason, state, sends, changed_at)
-SELECT :replay_run_id, x.message_id, x.body_sha256, x.action, x.reason, x.state, x.sends::integer, :now
+INSERT INTO drained_letters (replay_run_id, message_id, body_sha256, action, reason, state, sends, units, changed_at)
+SELECT :replay_run_id, x.message_id, x.body_sha256, x.action, x.reason, x.state, x.sends::integer, x.units, :now
 FROM each_row AS x ORDER BY x.message_id
 ON CONFLICT (replay_run_id, message_id) DO UPDATE SET action = excluded.action,
   reason = excluded.reason, state = excluded.state, sends = drained_letters.sends + excluded.sends,
-  changed_at = excluded.changed_at;
+  units = excluded.units, changed_at = excluded.changed_at;
 
 -- name: leave_letters(now, replay_run_id; message_id, body_sha256, action, reason)
 -- One that was taken up before stays so: it is on its way.
@@ -28,16 +28,26 @@ FROM each_row AS x
 WHERE l.replay_run_id = :replay_run_id AND l.message_id = x.message_id AND l.state = 'recorded';
 
 -- name: letters_removed(now, replay_run_id; message_id)
+-- One that may have been sent, and is settled now, is done: a worker was faster than the confirmation.
 UPDATE drained_letters AS l SET state = 'removed', changed_at = :now
 FROM each_row AS x
 WHERE l.replay_run_id = :replay_run_id AND l.message_id = x.message_id
-  AND (l.state = 'sent' OR (l.state = 'recorded' AND l.sends = 0));
+  AND (l.state = 'sent' OR (l.state = 'recorded' AND l.action <> 'replay' AND l.action <> 'send'));
 
 -- name: count_letters(replay_run_id)
 SELECT action, state, CASE WHEN state = 'left' THEN reason END AS reason, count(*) AS letters,
   count(*) FILTER (WHERE sends > 1) AS sent_again
 FROM drained_letters WHERE replay_run_id = :replay_run_id
 GROUP BY 1, 2, 3;
+
+-- name: awaited_units(replay_run_id)
+-- Units whose message was or may have been sent, and which no worker has brought to an end since.
+SELECT count(DISTINCT u.value ->> 0) AS units
+FROM drained_letters AS l CROSS JOIN LATERAL json_array_elements(l.units::json) AS u (value)
+LEFT JOIN wal_records AS r ON r.wal_id = (u.value ->> 0)::uuid
+WHERE l.replay_run_id = :replay_run_id AND l.state <> 'left' AND (l.action = 'replay' OR l.action = 'send')
+  AND (r.wal_id IS NULL OR r.version <= (u.value ->> 1)::bigint OR r.status = 'in_progress'
+    OR (r.status = 'pending' AND r.due_at IS NULL));
 
 -- name: grow_replay_run(replay_run_id, added)
 UPDATE replay_runs SET planned = planned + :added, finished_at = NULL

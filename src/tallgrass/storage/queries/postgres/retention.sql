@@ -65,7 +65,7 @@ SELECT * FROM archives WHERE kind = :kind AND removed_at IS NULL AND abandoned_a
 
 -- name: archived_audit()
 -- In order of the chain.
-SELECT * FROM archives WHERE kind = 'audit' AND removed_at IS NOT NULL ORDER BY first_position;
+SELECT * FROM archives WHERE kind = 'audit' AND removed_at IS NOT NULL AND abandoned_at IS NULL ORDER BY first_position;
 
 -- name: told_archives(sha256)
 SELECT detail FROM audit_log WHERE subject = 'archive:' || :sha256 AND action = 'archive_record';
@@ -74,7 +74,24 @@ SELECT detail FROM audit_log WHERE subject = 'archive:' || :sha256 AND action = 
 UPDATE archives SET verified_at = :now WHERE archive_id = :archive_id AND verified_at IS NULL AND abandoned_at IS NULL;
 
 -- name: abandon_archive(archive_id, now)
-UPDATE archives SET abandoned_at = :now WHERE archive_id = :archive_id AND verified_at IS NULL AND abandoned_at IS NULL;
+-- As long as no row of it has left.
+UPDATE archives SET abandoned_at = :now WHERE archive_id = :archive_id AND removed = 0 AND removed_at IS NULL
+  AND abandoned_at IS NULL;
+
+-- name: hold_archive(archive_id)
+-- Whose rows may leave; one that removes or gives it up at the same time waits.
+SELECT archive_id FROM archives WHERE archive_id = :archive_id AND verified_at IS NOT NULL AND removed_at IS NULL
+  AND abandoned_at IS NULL
+FOR UPDATE;
+
+-- name: archives_of_file(place, file_name)
+SELECT archive_id FROM archives WHERE place = :place AND name = :file_name AND abandoned_at IS NULL;
+
+-- name: count_listed_rows(archive_id)
+-- Those that are here: no other archive took them meanwhile.
+SELECT count(*) AS here FROM archive_rows AS l WHERE l.archive_id = :archive_id AND (
+  EXISTS (SELECT 1 FROM wal_attempts AS a WHERE a.wal_id = l.row_id AND a.attempt_no = l.row_number)
+  OR (l.row_number = 0 AND EXISTS (SELECT 1 FROM outbox AS e WHERE e.outbox_id = l.row_id)));
 
 -- name: next_archive_rows(archive_id, size)
 SELECT row_id, row_number FROM archive_rows WHERE archive_id = :archive_id ORDER BY row_id, row_number LIMIT :size;
@@ -111,10 +128,10 @@ WHERE l.archive_id = :archive_id AND l.row_id = x.row_id AND l.row_number = x.ro
 DELETE FROM archive_rows WHERE archive_id = :archive_id;
 
 -- name: count_removed(archive_id, removed)
-UPDATE archives SET removed = removed + :removed WHERE archive_id = :archive_id;
+UPDATE archives SET removed = removed + :removed WHERE archive_id = :archive_id AND removed_at IS NULL;
 
 -- name: finish_archive(archive_id, now)
-UPDATE archives SET removed_at = :now WHERE archive_id = :archive_id AND verified_at IS NOT NULL
+UPDATE archives SET removed_at = :now WHERE archive_id = :archive_id AND verified_at IS NOT NULL AND removed_at IS NULL
   AND NOT EXISTS (SELECT 1 FROM archive_rows WHERE archive_id = :archive_id);
 
 -- name: database_bytes()
@@ -127,15 +144,17 @@ SELECT count(*) AS recent FROM wal_records WHERE wal_id >= :after_id::uuid;
 -- name: keep_partitions(now)
 SELECT tallgrass_keep_partitions(:now) AS dropped;
 
--- name: expirable_items(collection_id, ended_before, after_id, size)
--- Items that are not marked yet, in the order of their ids.
-SELECT i.item_id, i.end_at FROM stac_items AS i
-WHERE i.collection_id = :collection_id AND i.item_id > :after_id AND i.end_at < :ended_before
-  AND NOT EXISTS (SELECT 1 FROM expired_items AS x
-    WHERE x.collection_id = i.collection_id AND x.item_id = i.item_id)
+-- name: expirable_items(dataset, collection_id, days, ended_before, after_id, size)
+-- A dataset's items that are not marked, or with another time than theirs, in the order of their ids.
+SELECT i.item_id, i.end_at FROM stac_items AS i JOIN wal_records AS r ON r.wal_id = i.wal_id
+LEFT JOIN expired_items AS x ON x.collection_id = i.collection_id AND x.item_id = i.item_id
+WHERE i.collection_id = :collection_id AND r.dataset = :dataset AND i.item_id > :after_id
+  AND ((x.item_id IS NULL AND i.end_at < :ended_before)
+    OR (x.reason = 'policy' AND x.expires_at <> i.end_at + :days * interval '24 hours'))
 ORDER BY i.item_id LIMIT :size;
 
 -- name: insert_expired(now, reason, actor; collection_id, item_id, expires_at)
 INSERT INTO expired_items (collection_id, item_id, expires_at, reason, actor, marked_at)
 SELECT x.collection_id, x.item_id, x.expires_at, :reason, :actor, :now FROM each_row AS x
-ON CONFLICT DO NOTHING;
+ON CONFLICT (collection_id, item_id) DO UPDATE SET expires_at = excluded.expires_at
+WHERE expired_items.reason = 'policy' AND expired_items.expires_at <> excluded.expires_at;

@@ -4,13 +4,13 @@
 SELECT l.message_id, l.state, l.action FROM json_each(:rows) AS wanted
 JOIN drained_letters AS l ON l.message_id = wanted.value AND l.replay_run_id = :replay_run_id;
 
--- name: record_letters(now, replay_run_id; message_id, body_sha256, action, reason, state, sends)
+-- name: record_letters(now, replay_run_id; message_id, body_sha256, action, reason, state, sends, units)
 -- Letters that were left, or recorded and not known to be sent, are taken up again.
-INSERT INTO drained_letters (replay_run_id, message_id, body_sha256, action, reason, state, sends, changed_at)
-VALUES (:replay_run_id, :message_id, :body_sha256, :action, :reason, :state, :sends, :now)
+INSERT INTO drained_letters (replay_run_id, message_id, body_sha256, action, reason, state, sends, units, changed_at)
+VALUES (:replay_run_id, :message_id, :body_sha256, :action, :reason, :state, :sends, :units, :now)
 ON CONFLICT (replay_run_id, message_id) DO UPDATE SET action = excluded.action,
   reason = excluded.reason, state = excluded.state, sends = drained_letters.sends + excluded.sends,
-  changed_at = excluded.changed_at;
+  units = excluded.units, changed_at = excluded.changed_at;
 
 -- name: leave_letters(now, replay_run_id; message_id, body_sha256, action, reason)
 -- One that was taken up before stays so: it is on its way.
@@ -25,15 +25,24 @@ UPDATE drained_letters SET state = 'sent', sent_as = :sent_as, changed_at = :now
 WHERE replay_run_id = :replay_run_id AND message_id = :message_id AND state = 'recorded';
 
 -- name: letters_removed(now, replay_run_id; message_id)
+-- One that may have been sent, and is settled now, is done: a worker was faster than the confirmation.
 UPDATE drained_letters SET state = 'removed', changed_at = :now
 WHERE replay_run_id = :replay_run_id AND message_id = :message_id
-  AND (state = 'sent' OR (state = 'recorded' AND sends = 0));
+  AND (state = 'sent' OR (state = 'recorded' AND action <> 'replay' AND action <> 'send'));
 
 -- name: count_letters(replay_run_id)
 SELECT action, state, CASE WHEN state = 'left' THEN reason END AS reason, count(*) AS letters,
   count(*) FILTER (WHERE sends > 1) AS sent_again
 FROM drained_letters WHERE replay_run_id = :replay_run_id
 GROUP BY 1, 2, 3;
+
+-- name: awaited_units(replay_run_id)
+-- Units whose message was or may have been sent, and which no worker has brought to an end since.
+SELECT count(DISTINCT json_extract(u.value, '$[0]')) AS units
+FROM drained_letters AS l JOIN json_each(l.units) AS u LEFT JOIN wal_records AS r ON r.wal_id = json_extract(u.value, '$[0]')
+WHERE l.replay_run_id = :replay_run_id AND l.state <> 'left' AND (l.action = 'replay' OR l.action = 'send')
+  AND (r.wal_id IS NULL OR r.version <= json_extract(u.value, '$[1]') OR r.status = 'in_progress'
+    OR (r.status = 'pending' AND r.due_at IS NULL));
 
 -- name: grow_replay_run(replay_run_id, added)
 UPDATE replay_runs SET planned = planned + :added, finished_at = NULL
