@@ -176,9 +176,7 @@ def test_a_process_that_slept_past_its_lease_goes_on_under_a_new_one(
     child = feed.start(backend, TALLGRASS_WORKER_LEASE_S="1")
     try:
         wait_for(lambda: by_status(backend) == {"succeeded": 5})
-        child.send_signal(signal.SIGSTOP)
-        leases = backend.open().leases
-        wait_for(lambda: leases.recover().workers == 1)
+        _stop_until_fenced(child, backend)
         child.send_signal(signal.SIGCONT)
         wait_for(lambda: len(backend.sql("SELECT 1 FROM workers")) >= 2)
         make_feed(tmp_path, 7, *shares(), "--seed", "2")
@@ -187,10 +185,31 @@ def test_a_process_that_slept_past_its_lease_goes_on_under_a_new_one(
         out, err = child.communicate(timeout=30)
     finally:
         child.kill()
+        child.communicate()
     assert child.returncode == 0, err
     assert err.count(" error worker_fenced ") >= 1
     assert err.count(" info worker_started ") >= 2
     assert '"units": 12' in out
+
+
+def _stop_until_fenced(child: subprocess.Popen[str], backend: Backend) -> None:
+    """Stop a process until others have fenced it.
+
+    One that is stopped within a transaction holds its own row: it goes on, and is stopped anew.
+    """
+    leases = backend.open().leases
+    alive = "SELECT 1 FROM workers WHERE fenced_at IS NULL AND stopped_at IS NULL"
+    for _ in range(6):
+        child.send_signal(signal.SIGSTOP)
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            leases.recover()
+            if not backend.sql(alive):
+                return
+            time.sleep(0.05)
+        child.send_signal(signal.SIGCONT)
+        time.sleep(0.2)
+    raise AssertionError("it was never fenced")
 
 
 #: Put before the package on the path: reading one object crashes as a native library would.
