@@ -107,10 +107,10 @@ class Outbox:
         self.sink = NullSink()
         self.written = 0
 
-    def fill(self, count: int) -> None:
+    def fill(self, count: int, payload: bytes = PAYLOAD) -> None:
         """Write events; not part of any cost."""
         with psycopg.connect(self.url, autocommit=True) as connection:
-            values = {"first": self.written, "count": count, "payload": PAYLOAD}
+            values = {"first": self.written, "count": count, "payload": payload}
             connection.execute(_FILL, values)
         self.written += count
 
@@ -278,11 +278,14 @@ def _growth(
 ) -> dict[str, list[float]]:
     """Return rates with many dispatched rows behind, as shares of those of a young outbox.
 
-    The two take turns, so that a busy moment of the machine, or the server's own, meets both.
+    The two take turns, so that a busy moment of the machine, or the server's own, meets both. Old
+    rows are such as are published: larger ones leave room on each page, and the server then puts
+    every smaller row on a page of its own.
     """
     young, old = Outbox(new_postgres()), Outbox(new_postgres())
+    payload = canonical_bytes({**_payload(next(_NUMBERS)), "care_label": "public"})
     for _ in range(0, total, 50_000):
-        old.fill(50_000)
+        old.fill(50_000, payload)
         old.dispatch(50_000)
     old.tidy()
     shares: dict[str, list[float]] = {"dispatch": [], "publish": []}
@@ -290,7 +293,7 @@ def _growth(
         dispatched = {}
         published = {}
         for outbox in (young, old):
-            outbox.fill(count)
+            outbox.fill(count, payload)
             dispatched[outbox] = outbox.dispatch(count)
             published[outbox] = _publish_s(outbox.url)
         shares["dispatch"].append(dispatched[young] / dispatched[old])

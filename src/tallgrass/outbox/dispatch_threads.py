@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tallgrass.garbage import rare_collections
 from tallgrass.outbox.dispatch_loop import DispatchLoop, DispatchReport, DispatchUntil, Rest
 
 #: How soon a wish to stop is noticed by who waits.
@@ -44,6 +45,16 @@ class DispatchThreads:
 
     def run(self, until: DispatchUntil, stop: Callable[[], bool]) -> DispatchReport:
         """Run all lanes to their end and add up what they did; the first that failed is raised."""
+        with rare_collections():
+            self._run_all(until, stop)
+        if self._failures:
+            raise self._failures[0]
+        total = DispatchReport()
+        for lane in self._lanes:
+            total.merge(lane.loop.report)
+        return total
+
+    def _run_all(self, until: DispatchUntil, stop: Callable[[], bool]) -> None:
         threads = [
             threading.Thread(
                 target=self._run_lane,
@@ -62,12 +73,6 @@ class DispatchThreads:
             self._end()
             for thread in (*threads, waker):
                 thread.join()
-        if self._failures:
-            raise self._failures[0]
-        total = DispatchReport()
-        for lane in self._lanes:
-            total.merge(lane.loop.report)
-        return total
 
     def _run_lane(
         self, lane: Lane, woken: threading.Event, until: DispatchUntil, stop: Callable[[], bool]
