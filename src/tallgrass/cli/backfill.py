@@ -12,6 +12,12 @@ from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.stores import open_current_stores
 from tallgrass.cli.identity import acting, actor_option
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.listing_options import (
+    bucket_option,
+    listing_option,
+    objects_option,
+    prefix_option,
+)
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import print_json
 from tallgrass.cli.times import time_or_date
@@ -33,22 +39,10 @@ from tallgrass.inventory.backfill import BackfillReport
 @click.option("--dataset", required=True, help="The dataset; keys of others are passed over.")
 @click.option("--since", metavar="TIME", help="Data that start at or after this time or date.")
 @click.option("--until", metavar="TIME", help="Data that start before this time or date.")
-@click.option("--prefix", default="", metavar="KEY", help="Only keys that begin so.")
-@click.option(
-    "--bucket",
-    "buckets",
-    multiple=True,
-    metavar="NAME",
-    help="Only this bucket of the dataset, or of its mirrors; repeatable.",
-)
-@click.option(
-    "--listing",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Read this list in place of the bucket: an S3 Inventory manifest.json, CSV, Parquet, "
-    "JSON Lines, or keys.",
-)
-@click.option("--objects", metavar="URL", help="file:FOLDER or cloud (objects.url).")
+@prefix_option
+@bucket_option
+@listing_option
+@objects_option
 @click.option("--max-events", type=click.IntRange(1), metavar="N", help="Make at most N units due.")
 @click.option(
     "--rate", type=click.FloatRange(0.001), metavar="N", help="Make at most N units a second due."

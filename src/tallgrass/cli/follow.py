@@ -19,6 +19,7 @@ from tallgrass.bootstrap.following import (
 )
 from tallgrass.bootstrap.stores import open_current_stores
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.listing_options import bucket_option, objects_option, prefix_option
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import print_json, printable
 from tallgrass.cli.times import time_or_date
@@ -46,14 +47,8 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
     help="Begin with data, or model runs, of this time, date, or so long ago: now-90m, now-6h, "
     "now-2d. Without it, as far back as listings look.",
 )
-@click.option("--prefix", default="", metavar="KEY", help="Only keys that begin so.")
-@click.option(
-    "--bucket",
-    "buckets",
-    multiple=True,
-    metavar="NAME",
-    help="Only this bucket of the dataset, or of its mirrors; repeatable.",
-)
+@prefix_option
+@bucket_option
 @click.option(
     "--every",
     type=click.FloatRange(0.1, 86_400),
@@ -63,7 +58,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
     help="Seconds from one listing to the next.",
 )
 @click.option("--store", metavar="URL", help="Ledger and catalog (database.url).")
-@click.option("--objects", metavar="URL", help="file:FOLDER or cloud (objects.url).")
+@objects_option
 @click.option("--once", is_flag=True, help="End after one listing and the work that is due then.")
 @click.option(
     "--until-idle", is_flag=True, help="End when a listing brings nothing new and nothing is due."

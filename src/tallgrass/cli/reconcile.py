@@ -13,6 +13,12 @@ import click
 
 from tallgrass.bootstrap.reconciling import ReconcileReport, ReconcileRequest, Reconciliation
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.listing_options import (
+    bucket_option,
+    listing_option,
+    objects_option,
+    prefix_option,
+)
 from tallgrass.cli.reconcile_plan import FINDINGS, PlanFolder
 from tallgrass.cli.text import print_json
 from tallgrass.cli.times import time_or_date
@@ -53,20 +59,9 @@ class _Told:
 @click.option("--dataset", required=True, metavar="ID", help="The dataset to look at.")
 @click.option("--since", required=True, metavar="TIME", help="Data that start from here on.")
 @click.option("--until", metavar="TIME", help="Data that start before; now, if not given.")
-@click.option("--prefix", default="", metavar="KEY", help="Only objects whose key begins so.")
-@click.option(
-    "--bucket",
-    "buckets",
-    multiple=True,
-    metavar="NAME",
-    help="Only this bucket of the dataset, or of its mirrors; repeatable.",
-)
-@click.option(
-    "--listing",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Objects from a file (S3 Inventory, JSON Lines, keys) and not from the bucket.",
-)
+@prefix_option
+@bucket_option
+@listing_option
 @click.option("--catalog-only", is_flag=True, help="Ledger and catalog alone: ask no bucket.")
 @click.option(
     "--grace",
@@ -90,7 +85,7 @@ class _Told:
     metavar="DIR",
     help="Write what would mend it: all findings, objects to backfill, units to replay.",
 )
-@click.option("--objects", metavar="URL", help="file:FOLDER or cloud (objects.url).")
+@objects_option
 @output_option
 @pass_invocation
 def command(  # noqa: PLR0913 - one parameter an option
