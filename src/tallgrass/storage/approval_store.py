@@ -156,6 +156,10 @@ class ApprovalStore:
         )
         return approval.used_for
 
+    def read(self, tx: Transaction, approval_id: str) -> Approval:
+        """Return an approval as it stands in the transaction."""
+        return _read(tx, approval_id)
+
     def note_refusal(self, approval_id: str, error: Refused, *, by: Acting) -> None:
         """Keep in the log that somebody was refused the use of an approval."""
         name = name_of(by) or UNKNOWN

@@ -5,12 +5,14 @@ semicolon are given once, those after it for every row of a `write`. In SQL both
 on SQLite; PostgreSQL gets all rows of a batch as one JSON parameter, the table ``each_row``.
 What several blocks of a file say is written once, as ``-- part: name``, and stands as ``{name}``.
 The two databases declare the same names with the same parameters; ``lock_…`` is PostgreSQL's alone.
+What both say alike stands in ``queries/both/``.
 """
 
 import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 _HEADER = re.compile(r"^-- (?:part: (\w+)|name: (\w+)\(([^;)]*)(?:;([^)]*))?\))$", re.MULTILINE)
 _PART = re.compile(r"\{(\w+)\}")
@@ -46,13 +48,18 @@ def load_queries(schema: str) -> dict[str, Query]:
     """Return all named statements of a schema: a folder whose name begins with the dialect."""
     queries: dict[str, Query] = {}
     dialect = schema.partition("_")[0]
-    folder = files("tallgrass.storage").joinpath("queries").joinpath(schema)
-    for source in sorted(folder.iterdir(), key=lambda item: item.name):
+    folders = ("both", schema) if schema == dialect else (schema,)
+    for source in (each for folder in folders for each in _sources(folder)):
         for query in parse(source.read_text(encoding="utf-8"), dialect):
             if query.name in queries:
                 raise ValueError(f"query {query.name} is defined twice for {schema}")
             queries[query.name] = query
     return queries
+
+
+def _sources(folder: str) -> list[Traversable]:
+    found = files("tallgrass.storage").joinpath("queries").joinpath(folder).iterdir()
+    return sorted(found, key=lambda source: source.name)
 
 
 def parse(text: str, dialect: str) -> list[Query]:

@@ -6,10 +6,6 @@ CASE WHEN d.status = 'dispatched' THEN 'dispatched'
     WHEN d.claimed_by IS NOT NULL THEN 'in_flight' WHEN d.status = 'pending' THEN 'pending'
     WHEN d.due_at IS NULL THEN 'exhausted' ELSE 'retrying' END
 
--- name: is_due(now, target)
-SELECT 1 AS found FROM outbox_delivery
-WHERE target = :target AND ready_at <= :now AND due_at <= :now LIMIT 1;
-
 -- name: due_deliveries(now, target, size)
 -- Rows that another dispatcher is about to claim are passed over; one that it has just claimed is
 -- looked at again as it is now, and then not due. What a switch stops is left where it is.
@@ -178,10 +174,6 @@ SELECT d.target,
 FROM outbox_delivery AS d JOIN outbox AS e ON e.outbox_id = d.outbox_id
 WHERE d.status <> 'dispatched' GROUP BY d.target ORDER BY d.target;
 
--- name: count_dispatched()
-SELECT target, count(*) AS dispatched FROM outbox_delivery WHERE status = 'dispatched'
-GROUP BY target ORDER BY target;
-
 -- name: count_held_back(target)
 -- What stands behind an exhausted event of its dataset, on a target that keeps order.
 SELECT d.dataset_id, count(*) AS held FROM outbox_delivery AS d
@@ -231,10 +223,6 @@ WHERE (:after::uuid IS NULL OR d.outbox_id > :after) AND (:target::text IS NULL 
   AND (:error_code::text IS NULL OR d.error_code = :error_code)
   AND (:state::text IS NULL OR :state = {state})
 ORDER BY d.outbox_id LIMIT :size;
-
--- name: attempts_of_event(outbox_id)
-SELECT attempt, dispatcher, outcome, duplicate, error_code, error, ended_at FROM outbox_attempts
-WHERE outbox_id = :outbox_id ORDER BY attempt;
 
 -- name: delivery_ledger(after_id, after_attempt, size)
 SELECT a.outbox_id, a.attempt, a.outcome, a.duplicate, a.error_code, a.error, a.ended_at,

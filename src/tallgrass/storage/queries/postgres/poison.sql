@@ -38,11 +38,6 @@ SELECT poison_id, body FROM poison_messages
 WHERE poison_id IN (SELECT value::bigint FROM json_array_elements_text(:rows::json))
 ORDER BY poison_id;
 
--- name: count_poison_states()
-SELECT count(*) - count(feed_id) AS open, count(feed_id) - count(fed_at) AS begun,
-  count(fed_at) AS fed
-FROM poison_messages;
-
 -- name: begin_feeding(feed_id; poison_id)
 UPDATE poison_messages AS p SET feed_id = :feed_id::uuid, fed_at = NULL, fed_message_id = NULL
 FROM each_row AS x WHERE p.poison_id = x.poison_id;

@@ -27,14 +27,6 @@ WHERE incarnation IN (
   WHERE expires_at <= :now AND fenced_at IS NULL AND stopped_at IS NULL
   FOR UPDATE SKIP LOCKED);
 
--- name: abandoned_attempts(size)
--- Open attempts that no live worker holds.
-SELECT a.wal_id FROM wal_attempts AS a
-LEFT JOIN workers AS w ON w.incarnation = a.worker_incarnation
-WHERE a.status = 'pending'
-  AND (w.incarnation IS NULL OR w.fenced_at IS NOT NULL OR w.stopped_at IS NOT NULL)
-ORDER BY a.wal_id LIMIT :size;
-
 -- name: attempts_of_worker(incarnation)
 SELECT wal_id FROM wal_attempts WHERE status = 'pending' AND worker_incarnation = :incarnation::uuid
 ORDER BY wal_id;

@@ -22,15 +22,6 @@ FROM stretch AS s CROSS JOIN stac_items AS i ON i.rowid IN (
   WHERE x.collection_id = s.collection_id AND x.reach = s.reach
     AND x.datetime_at >= s.low AND x.datetime_at <= s.high
 
--- name: item_collections()
--- The collections that have items: one index probe each.
-WITH RECURSIVE found (collection_id) AS (
-  SELECT min(collection_id) FROM stac_items
-  UNION ALL
-  SELECT (SELECT min(i.collection_id) FROM stac_items AS i WHERE i.collection_id > found.collection_id)
-  FROM found WHERE found.collection_id IS NOT NULL)
-SELECT collection_id FROM found WHERE collection_id IS NOT NULL;
-
 -- name: search_newest_ids_down(rows, since, until, west, south, east, north, west2, east2, size)
 {items_of_stretches}
     AND (s.tie_at IS NULL OR x.datetime_at <> s.tie_at OR x.item_id < s.tie_id)
@@ -93,12 +84,6 @@ JOIN provenance AS p ON p.wal_id = a.wal_id AND p.activity_id = a.prov_activity_
 
 -- name: provenance_document(wal_id, activity_id)
 SELECT body FROM provenance WHERE wal_id = :wal_id AND activity_id = :activity_id;
-
--- name: collection_bodies()
-SELECT collection_id, body FROM stac_collections ORDER BY collection_id;
-
--- name: collection_body(collection_id)
-SELECT body FROM stac_collections WHERE collection_id = :collection_id;
 
 -- name: item_extents(since, until, west, south, east, north, west2, east2)
 -- Of each collection: what its items span. Those without a place, whose box lies outside the world,

@@ -1,11 +1,5 @@
 -- What a config_version stood for.
 
--- name: config_body(config_version)
-SELECT body FROM config_versions WHERE config_version = :config_version;
-
 -- name: insert_config_version(now, config_version, body)
 INSERT INTO config_versions (config_version, body, first_seen_at)
 VALUES (:config_version, CAST(:body AS BLOB), :now) ON CONFLICT DO NOTHING;
-
--- name: config_versions_seen()
-SELECT config_version, first_seen_at FROM config_versions ORDER BY first_seen_at, config_version;

@@ -30,12 +30,6 @@ UPDATE drained_letters SET state = 'removed', changed_at = :now
 WHERE replay_run_id = :replay_run_id AND message_id = :message_id
   AND (state = 'sent' OR (state = 'recorded' AND action <> 'replay' AND action <> 'send'));
 
--- name: count_letters(replay_run_id)
-SELECT action, state, CASE WHEN state = 'left' THEN reason END AS reason, count(*) AS letters,
-  count(*) FILTER (WHERE sends > 1) AS sent_again
-FROM drained_letters WHERE replay_run_id = :replay_run_id
-GROUP BY 1, 2, 3;
-
 -- name: awaited_units(replay_run_id)
 -- Units whose message was or may have been sent, and which no worker has brought to an end since.
 SELECT count(DISTINCT json_extract(u.value, '$[0]')) AS units
@@ -43,25 +37,6 @@ FROM drained_letters AS l JOIN json_each(l.units) AS u LEFT JOIN wal_records AS 
 WHERE l.replay_run_id = :replay_run_id AND l.state <> 'left' AND (l.action = 'replay' OR l.action = 'send')
   AND (r.wal_id IS NULL OR r.version <= json_extract(u.value, '$[1]') OR r.status = 'in_progress'
     OR (r.status = 'pending' AND r.due_at IS NULL));
-
--- name: grow_replay_run(replay_run_id, added)
-UPDATE replay_runs SET planned = planned + :added, finished_at = NULL
-WHERE replay_run_id = :replay_run_id;
-
--- name: drain_quality(replay_run_id)
--- Units of a run that were applied more than once with the same object, and those that it brought
--- through and of which the catalog has no whole lineage.
-SELECT (SELECT count(*) FROM replay_run_records AS p
-    JOIN wal_attempts AS a ON a.wal_id = p.wal_id AND a.attempt_no = p.attempt_no
-    WHERE p.replay_run_id = :replay_run_id AND a.status = 'applied' AND EXISTS (
-      SELECT 1 FROM wal_attempts AS b WHERE b.wal_id = a.wal_id AND b.status = 'applied'
-        AND b.attempt_no <> a.attempt_no AND coalesce(b.read_etag, b.object_etag, '') = coalesce(a.read_etag, a.object_etag, '')
-        AND coalesce(b.object_sequencer, '') = coalesce(a.object_sequencer, ''))) AS duplicates,
-  (SELECT count(*) FROM replay_run_records AS p
-    JOIN wal_attempts AS a ON a.wal_id = p.wal_id AND a.attempt_no = p.attempt_no
-    LEFT JOIN provenance AS d ON d.wal_id = a.wal_id AND d.activity_id = a.prov_activity_id
-    WHERE p.replay_run_id = :replay_run_id AND a.status = 'applied'
-      AND (d.wal_id IS NULL OR a.provenance_status <> 'ok')) AS lineage_regressions;
 
 -- name: taken_over_run_records(replay_run_id)
 -- Records of a drain whose units are no longer its own, and which nobody works on.

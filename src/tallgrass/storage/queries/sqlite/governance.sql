@@ -6,10 +6,6 @@ VALUES (:scope, :dataset, :is_on, :actor, :reason, :now)
 ON CONFLICT (scope, dataset) DO UPDATE SET is_on = excluded.is_on, actor = excluded.actor,
   reason = excluded.reason, changed_at = excluded.changed_at, by_freeze = 0;
 
--- name: list_switches()
-SELECT scope, dataset, is_on, actor, reason, changed_at, by_freeze
-FROM kill_switches ORDER BY scope, dataset;
-
 -- name: freeze_scope(now, scope, actor, reason)
 -- A switch that is on already stays what it is: the end of the freeze must not clear it.
 INSERT INTO kill_switches (scope, dataset, is_on, actor, reason, changed_at, by_freeze)
@@ -38,25 +34,6 @@ WHERE e.entry_id > :after AND (:actor IS NULL OR e.actor = :actor)
   AND (:action IS NULL OR e.action = :action) AND (:subject IS NULL OR e.subject = :subject)
 ORDER BY e.entry_id LIMIT :size;
 
--- name: last_seal()
-SELECT position, chain_hash FROM audit_seals ORDER BY position DESC LIMIT 1;
-
--- name: unsealed_audit(size)
-SELECT e.entry_id, e.occurred_at, e.actor, e.action, e.subject, e.reason, e.approval_ref, e.detail
-FROM audit_log AS e LEFT JOIN audit_seals AS s ON s.entry_id = e.entry_id
-WHERE s.entry_id IS NULL ORDER BY e.entry_id LIMIT :size;
-
 -- name: insert_seals(now; position, entry_id, entry_hash, chain_hash)
 INSERT INTO audit_seals (position, entry_id, entry_hash, chain_hash, sealed_at)
 VALUES (:position, :entry_id, :entry_hash, :chain_hash, :now);
-
--- name: sealed_audit(after, size)
--- In order of the chain; an entry that was removed leaves its seal with nulls.
-SELECT s.position, s.entry_id, s.entry_hash, s.chain_hash, e.entry_id AS found, e.occurred_at,
-  e.actor, e.action, e.subject, e.reason, e.approval_ref, e.detail
-FROM audit_seals AS s LEFT JOIN audit_log AS e ON e.entry_id = s.entry_id
-WHERE s.position > :after ORDER BY s.position LIMIT :size;
-
--- name: count_unsealed()
-SELECT count(*) AS entries FROM audit_log AS e
-LEFT JOIN audit_seals AS s ON s.entry_id = e.entry_id WHERE s.entry_id IS NULL;

@@ -59,7 +59,3 @@ JOIN wal_records AS r ON r.wal_id = named.value;
 SELECT a.wal_id, a.sns_message_id, a.sqs_message_id FROM wal_attempts AS a
 WHERE a.wal_id >= :start AND a.wal_id < :stop
   AND (a.sqs_message_id IN (SELECT value FROM json_each(:rows)) OR a.sns_message_id IN (SELECT value FROM json_each(:rows)));
-
--- name: count_in_scope(dataset, status, start, stop)
-SELECT count(*) AS records FROM wal_records
-WHERE dataset = :dataset AND status = :status AND wal_id >= :start AND wal_id < :stop;

@@ -33,11 +33,6 @@ FROM poison_messages WHERE poison_id IN (SELECT value FROM json_each(:rows)) ORD
 SELECT poison_id, body FROM poison_messages
 WHERE poison_id IN (SELECT value FROM json_each(:rows)) ORDER BY poison_id;
 
--- name: count_poison_states()
-SELECT count(*) - count(feed_id) AS open, count(feed_id) - count(fed_at) AS begun,
-  count(fed_at) AS fed
-FROM poison_messages;
-
 -- name: begin_feeding(feed_id; poison_id)
 UPDATE poison_messages SET feed_id = :feed_id, fed_at = NULL, fed_message_id = NULL
 WHERE poison_id = :poison_id;

@@ -1,32 +1,5 @@
 -- Reading the ledger: pages by key, never by offset, each from one index.
 
--- name: record(wal_id)
-SELECT * FROM wal_records WHERE wal_id = :wal_id;
-
--- name: record_by_uri(object_uri)
-SELECT * FROM wal_records WHERE object_uri = :object_uri;
-
--- name: attempts(wal_id)
-SELECT * FROM wal_attempts WHERE wal_id = :wal_id ORDER BY attempt_no;
-
--- name: annotations(wal_id)
-SELECT * FROM wal_annotations WHERE wal_id = :wal_id ORDER BY annotation_id;
-
--- name: transitions(wal_id)
-SELECT * FROM wal_transitions WHERE wal_id = :wal_id ORDER BY to_version;
-
--- name: history(wal_id)
-SELECT * FROM wal_history WHERE wal_id = :wal_id ORDER BY version;
-
--- name: datasets()
--- One index probe a dataset, not one a record.
-WITH RECURSIVE found (dataset) AS (
-  SELECT min(dataset) FROM wal_records
-  UNION ALL
-  SELECT (SELECT min(r.dataset) FROM wal_records AS r WHERE r.dataset > found.dataset)
-  FROM found WHERE found.dataset IS NOT NULL)
-SELECT dataset FROM found WHERE dataset IS NOT NULL;
-
 -- name: page(dataset, status, after, before, error_code, size)
 SELECT * FROM wal_records
 WHERE dataset = :dataset AND status = :status AND wal_id > :after AND wal_id < :before
@@ -40,9 +13,6 @@ WHERE status = 'succeeded' AND last_error_code IS NOT NULL AND wal_id > :after A
   AND (:error_code IS NULL OR last_error_code = :error_code)
 ORDER BY wal_id LIMIT :size;
 
--- name: export_page(after, size)
-SELECT * FROM wal_records WHERE wal_id > :after ORDER BY wal_id LIMIT :size;
-
 -- name: export_attempts(rows)
 SELECT a.* FROM json_each(:rows) AS unit JOIN wal_attempts AS a ON a.wal_id = unit.value
 ORDER BY a.wal_id, a.attempt_no;
@@ -54,26 +24,3 @@ ORDER BY t.wal_id, t.to_version;
 -- name: export_annotations(rows)
 SELECT n.* FROM json_each(:rows) AS unit JOIN wal_annotations AS n ON n.wal_id = unit.value
 ORDER BY n.wal_id, n.annotation_id;
-
--- name: count_by_status()
-SELECT dataset, status, count(*) AS records FROM wal_records GROUP BY dataset, status
-ORDER BY dataset, status;
-
--- name: count_stale()
-SELECT dataset, count(*) AS records FROM wal_records
-WHERE status = 'succeeded' AND last_error_code IS NOT NULL GROUP BY dataset;
-
--- name: count_due(now)
-SELECT count(*) AS records, min(due_at) AS oldest FROM wal_records
-WHERE due_at IS NOT NULL AND due_at <= :now;
-
--- name: count_due_by_dataset(now)
-SELECT dataset, count(*) AS records FROM wal_records
-WHERE due_at IS NOT NULL AND due_at <= :now GROUP BY dataset ORDER BY dataset;
-
--- name: count_workers(now)
-SELECT count(*) AS workers FROM workers
-WHERE fenced_at IS NULL AND stopped_at IS NULL AND expires_at > :now;
-
--- name: applied_migrations()
-SELECT number, name, sha256 FROM schema_migrations ORDER BY number;

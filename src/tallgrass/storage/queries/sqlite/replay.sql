@@ -18,23 +18,6 @@ WHERE :after IS NULL OR (started_at, replay_run_id) <
   (SELECT b.started_at, b.replay_run_id FROM replay_runs AS b WHERE b.replay_run_id = :after)
 ORDER BY started_at DESC, replay_run_id DESC LIMIT :size;
 
--- name: insert_replay_run(now, replay_run_id, mode, intent, reason, actor, selection, plan_sha256, approval_id, change_ref, incident_ref, policy_ref, expected, code_version, config_version, planned)
-INSERT INTO replay_runs (replay_run_id, mode, intent, reason, actor, selection, plan_sha256,
-  approval_id, change_ref, incident_ref, policy_ref, expected, code_version, config_version,
-  planned, started_at)
-VALUES (:replay_run_id, :mode, :intent, :reason, :actor, :selection, :plan_sha256,
-  :approval_id, :change_ref, :incident_ref, :policy_ref, :expected, :code_version, :config_version,
-  :planned, :now)
-ON CONFLICT DO NOTHING;
-
--- name: recount_replay_run(replay_run_id, selection, planned)
-UPDATE replay_runs SET selection = :selection, planned = :planned, finished_at = NULL
-WHERE replay_run_id = :replay_run_id;
-
--- name: finish_replay_run(now, replay_run_id)
-UPDATE replay_runs SET finished_at = :now
-WHERE replay_run_id = :replay_run_id AND finished_at IS NULL;
-
 -- name: run_units(rows)
 -- Units as a run decides on them. An attempt may be open on a succeeded unit only.
 SELECT r.wal_id, r.dataset, r.status, r.version, r.attempts, r.budget_from, r.lease_expiries,

@@ -1,4 +1,5 @@
 -- Who may act.
+
 -- name: any_actor()
 SELECT 1 AS found FROM actors LIMIT 1;
 

@@ -1,0 +1,18 @@
+-- Searching the catalog: one look into an index for each stretch of a collection, given as `rows`.
+-- A box that crosses the antimeridian has its west east of its east. Where the place looked for crosses
+-- it, the second pair of longitudes says so; else no box meets them.
+
+-- name: item_collections()
+-- The collections that have items: one index probe each.
+WITH RECURSIVE found (collection_id) AS (
+  SELECT min(collection_id) FROM stac_items
+  UNION ALL
+  SELECT (SELECT min(i.collection_id) FROM stac_items AS i WHERE i.collection_id > found.collection_id)
+  FROM found WHERE found.collection_id IS NOT NULL)
+SELECT collection_id FROM found WHERE collection_id IS NOT NULL;
+
+-- name: collection_bodies()
+SELECT collection_id, body FROM stac_collections ORDER BY collection_id;
+
+-- name: collection_body(collection_id)
+SELECT body FROM stac_collections WHERE collection_id = :collection_id;

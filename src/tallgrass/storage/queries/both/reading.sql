@@ -1,0 +1,54 @@
+-- Reading the ledger: pages by key, never by offset, each from one index.
+
+-- name: record(wal_id)
+SELECT * FROM wal_records WHERE wal_id = :wal_id;
+
+-- name: record_by_uri(object_uri)
+SELECT * FROM wal_records WHERE object_uri = :object_uri;
+
+-- name: attempts(wal_id)
+SELECT * FROM wal_attempts WHERE wal_id = :wal_id ORDER BY attempt_no;
+
+-- name: annotations(wal_id)
+SELECT * FROM wal_annotations WHERE wal_id = :wal_id ORDER BY annotation_id;
+
+-- name: transitions(wal_id)
+SELECT * FROM wal_transitions WHERE wal_id = :wal_id ORDER BY to_version;
+
+-- name: history(wal_id)
+SELECT * FROM wal_history WHERE wal_id = :wal_id ORDER BY version;
+
+-- name: datasets()
+-- One index probe a dataset, not one a record.
+WITH RECURSIVE found (dataset) AS (
+  SELECT min(dataset) FROM wal_records
+  UNION ALL
+  SELECT (SELECT min(r.dataset) FROM wal_records AS r WHERE r.dataset > found.dataset)
+  FROM found WHERE found.dataset IS NOT NULL)
+SELECT dataset FROM found WHERE dataset IS NOT NULL;
+
+-- name: export_page(after, size)
+SELECT * FROM wal_records WHERE wal_id > :after ORDER BY wal_id LIMIT :size;
+
+-- name: count_by_status()
+SELECT dataset, status, count(*) AS records FROM wal_records GROUP BY dataset, status
+ORDER BY dataset, status;
+
+-- name: count_stale()
+SELECT dataset, count(*) AS records FROM wal_records
+WHERE status = 'succeeded' AND last_error_code IS NOT NULL GROUP BY dataset;
+
+-- name: count_due(now)
+SELECT count(*) AS records, min(due_at) AS oldest FROM wal_records
+WHERE due_at IS NOT NULL AND due_at <= :now;
+
+-- name: count_due_by_dataset(now)
+SELECT dataset, count(*) AS records FROM wal_records
+WHERE due_at IS NOT NULL AND due_at <= :now GROUP BY dataset ORDER BY dataset;
+
+-- name: count_workers(now)
+SELECT count(*) AS workers FROM workers
+WHERE fenced_at IS NULL AND stopped_at IS NULL AND expires_at > :now;
+
+-- name: applied_migrations()
+SELECT number, name, sha256 FROM schema_migrations ORDER BY number;
