@@ -51,6 +51,20 @@ def no_sleep(_seconds: float) -> None:
     """Let no time pass: within a step the world stands still."""
 
 
+def operators_stores(world: World, random: Random, faults: StoreFaults) -> Stores:
+    """Open the database for somebody who acts by chance of his own, and is met by its faults."""
+    stores = open_stores(
+        world.config,
+        clock=world.clock,
+        ids=seeded_ids(random),
+        draw=random.random,
+        sleep=no_sleep,
+        catalogue=default_catalogue(),
+    )
+    disturb(stores.database, faults)
+    return stores
+
+
 @dataclass
 class Process:
     """A worker process: the real loop over the real worker, one phase a step."""

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tallgrass.bootstrap.backfilling import open_inventory
-from tallgrass.bootstrap.stores import open_stores
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.errors import TransientError
 from tallgrass.inventory.backfill import Backfill, Wanted
 from tallgrass.inventory.listed import ListedObject
 from tallgrass.ledger.vocabulary import Intent
-from tests.simulation.actors import no_sleep, seeded_ids
-from tests.simulation.disturbed import STORE_FAULTS, Crashed, StoreFaults, disturb
+from tests.simulation.actors import operators_stores
+from tests.simulation.disturbed import STORE_FAULTS, Crashed, StoreFaults
 
 if TYPE_CHECKING:
     from random import Random
 
-    from tallgrass.bootstrap.stores import Stores
     from tests.simulation.world import World
 
 DATASETS = ("goes-glm", "nexrad-l2", "hrrr")
@@ -36,16 +34,7 @@ class Lister:
     _kept: list[ListedObject] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        world = self.world
-        self.stores: Stores = open_stores(
-            world.config,
-            clock=world.clock,
-            ids=seeded_ids(self.random),
-            draw=self.random.random,
-            sleep=no_sleep,
-            catalogue=default_catalogue(),
-        )
-        disturb(self.stores.database, self.store_faults)
+        self.stores = operators_stores(self.world, self.random, self.store_faults)
 
     def backfill(self) -> str:
         """List a dataset page by page; others work between two pages, and objects change."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from tallgrass.bootstrap.stores import open_stores
 from tallgrass.errors import TransientError
 from tallgrass.outbox.dispatch_loop import DispatchLoop, DispatchUntil
 from tallgrass.outbox.dispatch_rules import DispatchRules
@@ -15,15 +14,14 @@ from tallgrass.retry import Backoff
 from tallgrass.sinks.protocol import Delivered, Undelivered
 from tallgrass.telemetry.recorder import NOBODY
 from tests.oracle.deliveries import Send
-from tests.simulation.actors import no_sleep, seeded_ids
-from tests.simulation.disturbed import Crashed, StoreFaults, disturb
+from tests.simulation.actors import operators_stores, seeded_ids
+from tests.simulation.disturbed import Crashed, StoreFaults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
     from random import Random
 
-    from tallgrass.bootstrap.stores import Stores
     from tallgrass.outbox.dispatch_loop import Rest
     from tallgrass.outbox.event import OutboxEvent
     from tallgrass.sinks.protocol import Delivery
@@ -106,14 +104,7 @@ class DispatchProcess:
     _steps: Iterator[Rest] | None = None
 
     def __post_init__(self) -> None:
-        self.stores: Stores = open_stores(
-            self.world.config,
-            clock=self.world.clock,
-            ids=seeded_ids(self.random),
-            draw=self.random.random,
-            sleep=no_sleep,
-        )
-        disturb(self.stores.database, self.store_faults)
+        self.stores = operators_stores(self.world, self.random, self.store_faults)
 
     @property
     def alive(self) -> bool:

@@ -12,21 +12,19 @@ from tallgrass.bootstrap.dead_letters import open_dead_letters
 from tallgrass.bootstrap.drain_preparing import DrainRequest, prepare_drain
 from tallgrass.bootstrap.draining import DeadLetterDesk, DrainOptions, DrainPlanRequest
 from tallgrass.bootstrap.queues import open_queue
-from tallgrass.bootstrap.stores import open_stores
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.errors import Refused, TransientError
 from tallgrass.governance.references import ReferenceKind
 from tallgrass.replay.dead_letters import Wanted
 from tallgrass.replay.selection import Selection
 from tests.oracle.tables import announced_objects
-from tests.simulation.actors import no_sleep, seeded_ids
+from tests.simulation.actors import no_sleep, operators_stores, seeded_ids
 from tests.simulation.disturbed import Crashed, StoreFaults, disturb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from random import Random
 
-    from tallgrass.bootstrap.stores import Stores
     from tallgrass.replay.dead_letter_plan import DrainPlan
     from tests.simulation.world import World
 
@@ -49,17 +47,8 @@ class Drainer:
     _names: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        world = self.world
-        self.stores: Stores = open_stores(
-            world.config,
-            clock=world.clock,
-            ids=seeded_ids(self.random),
-            draw=self.random.random,
-            sleep=no_sleep,
-            catalogue=default_catalogue(),
-        )
-        self.stores.changes.open(ReferenceKind.CHANGE, REFERENCE, title="x", by=world.otto)
-        disturb(self.stores.database, self.store_faults)
+        self.stores = operators_stores(self.world, self.random, self.store_faults)
+        self.stores.changes.open(ReferenceKind.CHANGE, REFERENCE, title="x", by=self.world.otto)
 
     def drain(self) -> str:
         """Plan a drain of all letters, and carry it out."""

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 from tallgrass.bootstrap.planning import PlanRequest, open_plan
 from tallgrass.bootstrap.replay_preparing import ReplayRequest, prepare_replay
 from tallgrass.bootstrap.replaying import RunOptions, run_replay
-from tallgrass.bootstrap.stores import open_stores
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.errors import GuardRefused, Refused, TransientError
 from tallgrass.governance.actors import Actor, Role, make_token
 from tallgrass.governance.approvals import Verdict, plan_subject
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.replay.selection import Purpose, Selection
-from tests.simulation.actors import no_sleep, seeded_ids
-from tests.simulation.disturbed import Crashed, StoreFaults, disturb
+from tests.simulation.actors import no_sleep, operators_stores
+from tests.simulation.disturbed import Crashed, StoreFaults
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,16 +53,7 @@ class Replayer:
     _runs: int = 0
 
     def __post_init__(self) -> None:
-        world = self.world
-        self.stores: Stores = open_stores(
-            world.config,
-            clock=world.clock,
-            ids=seeded_ids(self.random),
-            draw=self.random.random,
-            sleep=no_sleep,
-            catalogue=default_catalogue(),
-        )
-        disturb(self.stores.database, self.store_faults)
+        self.stores = operators_stores(self.world, self.random, self.store_faults)
 
     def replay(self) -> str:
         """Replay what failed, of one dataset or of all."""

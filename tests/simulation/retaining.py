@@ -8,19 +8,17 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tallgrass.bootstrap.retaining import Retention
-from tallgrass.bootstrap.stores import open_stores
 from tallgrass.errors import TransientError
 from tallgrass.inventory.retention import ArchiveFormat, ArchiveKind, RetentionRules
 from tallgrass.storage.archives import ArchiveFolder
 from tallgrass.storage.retention_store import RetentionStore
 from tests.oracle.archived import see_archives
-from tests.simulation.actors import no_sleep, seeded_ids
-from tests.simulation.disturbed import STORE_FAULTS, Crashed, StoreFaults, disturb
+from tests.simulation.actors import operators_stores
+from tests.simulation.disturbed import STORE_FAULTS, Crashed, StoreFaults
 
 if TYPE_CHECKING:
     from random import Random
 
-    from tallgrass.bootstrap.stores import Stores
     from tests.simulation.world import World
 
 
@@ -47,16 +45,8 @@ class Retainer:
     store_faults: StoreFaults = field(default_factory=StoreFaults)
 
     def __post_init__(self) -> None:
-        world = self.world
-        self.stores: Stores = open_stores(
-            world.config,
-            clock=world.clock,
-            ids=seeded_ids(self.random),
-            draw=self.random.random,
-            sleep=no_sleep,
-        )
-        disturb(self.stores.database, self.store_faults)
-        self._folder = DyingFolder(world.folder / "archive")
+        self.stores = operators_stores(self.world, self.random, self.store_faults)
+        self._folder = DyingFolder(self.world.folder / "archive")
 
     def retain(self) -> str:
         """Go some steps, and end where chance wills it."""
