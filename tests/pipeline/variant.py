@@ -9,7 +9,7 @@ import json
 import random
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 #: Nothing here waits: an object that is not there would be looked for again and again.
 CORPUS = Feed(28, 24, FeedFaults(overwritten=0.2, stale=0.1, zero_bytes=0.1))
 
+#: Longer than any message is hidden that nobody holds any more.
+HIDDEN_S = 400.0
+
 
 def work(
     *, name: str, url: str, folder: str, order: int, batch: int, workers: int, processes: int
@@ -37,8 +40,9 @@ def work(
     pipeline.queue.send(bodies)
     if processes:
         _by_processes(pipeline, batch, processes)
-        # A message that met its unit in another process's hands is hidden for a while.
-        pipeline.clock.instant = datetime.now(UTC)
+        # A message that met its unit in another process's hands is hidden for a while. It must come
+        # with what is tried again meanwhile: without a pause that ends in quarantine before.
+        pipeline.clock.instant = datetime.now(UTC) + timedelta(seconds=HIDDEN_S)
     team = [pipeline.start(pipeline.register(f"team-{number}")) for number in range(workers)]
     _by_turns(pipeline, team, chance)
     pipeline.backend.close()
@@ -54,7 +58,7 @@ def _by_turns(pipeline: Pipeline, team: list[Worker], chance: random.Random) -> 
             status = pipeline.queue.status()
             if not status.visible and not status.in_flight:
                 return
-            pipeline.clock.advance(400)
+            pipeline.clock.advance(HIDDEN_S)
     raise AssertionError("not drained")
 
 
