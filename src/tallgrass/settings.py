@@ -302,6 +302,12 @@ SETTINGS: tuple[Setting, ...] = (
         doc="a folder of your own dataset files, which join or replace the shipped ones",
     ),
     Setting(
+        key="nodes.folder",
+        default="tallgrass-nodes",
+        doc="where reliable nodes keep their logs, their cache and their sensitive values",
+        check=lambda value: None if str(value).strip() else "must name a folder",
+    ),
+    Setting(
         key="audit.anchor_file",
         default="tallgrass-audit-anchors.jsonl",
         doc="where the audit chain's heads are written down, outside the database",

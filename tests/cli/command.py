@@ -69,7 +69,7 @@ def tallgrass(
     return result
 
 
-def here(*args: str, at: Backend, env: dict[str, str] | None = None) -> Done:
+def here(*args: str, at: Backend | None = None, env: dict[str, str] | None = None) -> Done:
     """Run a command line in this process, for its JSON: where a process each would cost minutes."""
     streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
     with (
@@ -77,7 +77,8 @@ def here(*args: str, at: Backend, env: dict[str, str] | None = None) -> Done:
         contextlib.redirect_stdout(streams[0]),
         contextlib.redirect_stderr(streams[1]),
     ):
-        code = run(["--database", at.url, *args, "--output", "json"])
+        database = () if at is None else ("--database", at.url)
+        code = run([*database, *args, "--output", "json"])
     for stream in streams:
         stream.seek(0)
     return Done(code, *(stream.read() for stream in streams))

@@ -64,6 +64,8 @@ def test_the_list_of_commands_is_complete() -> None:
         "approvals request", "approvals list", "approvals show", "approvals approve",
         "approvals reject", "switches list", "switches on", "switches off",
         "freeze on", "freeze off",
+        "nodes runs", "nodes show", "nodes rebuild", "nodes cache", "nodes budget",
+        "nodes plan-clear", "nodes clear-failed", "nodes plan-rerun",
         "changes open", "changes list", "changes show", "changes close",
         "incidents open", "incidents list", "incidents show", "incidents close",
         "stac export", "stac validate", "stac serve", "stac project", "stac collections",
@@ -71,7 +73,7 @@ def test_the_list_of_commands_is_complete() -> None:
     assert {path[0] for path in ALL if path} == {
         "demo", "init", "aws", "doctor", "ingest", "backfill", "follow", "status", "simulate",
         "db", "wal", "queue", "poison", "datasets", "audit", "config", "explain", "inspect",
-        "outbox", "reconcile", "replay", "dlq", "quarantine", "stac", "verify",
+        "outbox", "reconcile", "replay", "dlq", "quarantine", "stac", "verify", "nodes",
         "actors", "approvals", "switches", "freeze", "changes", "incidents", "retention",
     }  # fmt: skip
 

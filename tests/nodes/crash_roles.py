@@ -64,7 +64,7 @@ def graph(root: Path, files: Files | None) -> int:
         return state["x"]
 
 
-def in_a_process(work: Callable[[], int]) -> tuple[int | None, int | None]:
+def in_a_process(work: Callable[[], Any]) -> tuple[Any, int | None]:
     """Return what the work returned in a process of its own, or the signal that ended it."""
     reading, writing = os.pipe()
     child = os.fork()

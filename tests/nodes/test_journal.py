@@ -27,7 +27,7 @@ payloads = st.lists(st.binary(max_size=40), max_size=8)
 @contextmanager
 def opened(path: Path, files: Files | None = None, *, lock: bool = True) -> Iterator[Journal]:
     """A journal, locked by this process."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+    flags = os.O_RDWR | os.O_CREAT
     journal = Journal(os.open(path, flags, 0o600), place=str(path), files=files or Files())
     try:
         if lock:
@@ -110,6 +110,83 @@ def test_a_torn_end_is_cut_off_by_who_takes_the_lock(tmp_path: Path) -> None:
     with opened(path) as journal:
         journal.append(b"three")
     assert contents(path) == [b"one", b"three"]
+    # Blocks reach the disk in any order: what follows a torn entry must not come to life again
+    # behind an entry that is written over it.
+    torn = bytearray(framed(b"two", 0))
+    torn[-1] ^= 1
+    path.write_bytes(framed(b"one", 0) + torn + framed(b"old", 0))
+    with opened(path) as journal:
+        journal.append(b"new")
+    assert contents(path) == [b"one", b"new"]
+
+
+def test_room_behind_the_entries_is_no_entry(tmp_path: Path) -> None:
+    """A file grows in large steps; zeros are neither read, nor torn, nor waited for.
+
+    Two who take turns see each other's entries all the same, over the end of the room too.
+    """
+    path = tmp_path / "journal"
+    large = b"x" * 10_000
+    with opened(path) as first, opened(path, lock=False) as second:
+        first.append(b"one")
+        size = path.stat().st_size
+        first.append(b"two")
+        assert path.stat().st_size == size > len(framed(b"one", 0) + framed(b"two", 0))
+        reading = read_frames(path.read_bytes())
+        assert (len(reading.frames), reading.torn_bytes) == (2, 0)
+        first.unlock()
+        assert [frame.payload for frame in second.lock(1)] == [b"one", b"two"]
+        second.append(large)
+        second.append(large)
+        assert path.stat().st_size > size
+        second.unlock()
+        assert [frame.payload for frame in first.lock(1)] == [large, large]
+        first.append(b"three")
+        first.unlock()
+        assert [frame.payload for frame in second.lock(1)] == [b"three"]
+        second.unlock()
+        assert second.lock(1) == ()
+    assert contents(path) == [b"one", b"two", large, large, b"three"]
+
+
+def test_a_journal_that_was_replaced_takes_no_entry(tmp_path: Path) -> None:
+    """Whoever still has the old file open must not write where nobody reads."""
+    path = tmp_path / "journal"
+    with opened(path) as journal:
+        journal.append(b"one")
+        journal.unlock()
+        path.unlink()
+        with pytest.raises(NodeWalUnusable, match="replaced or removed"):
+            journal.lock(1)
+        assert journal.is_broken
+
+
+@pytest.mark.conformance("NR-5.8")
+def test_the_first_commit_makes_the_journals_name_durable_too(tmp_path: Path) -> None:
+    """An entry on the disk is of no use in a folder that is not; a failure is not a success."""
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        for number, code in ((None, 0), (2, errno.EIO)):
+            files = ScriptedFiles(lambda _n, _name: None)
+            if number is not None:
+                files = failing_at(number, code)
+            path = tmp_path / f"journal-{number}"
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            journal = Journal(descriptor, place=str(path), files=files, folders=(folder,))
+            journal.lock(1)
+            end = journal.append(b"one")
+            if number is None:
+                journal.commit(end)
+                journal.commit(journal.append(b"two"))
+                assert files.done == ["write", "sync_data", "sync_folder", "write", "sync_data"]
+            else:
+                with pytest.raises(NodeWalUnusable):
+                    journal.commit(end)
+                assert journal.is_broken
+                assert contents(path) == []
+            journal.close()
+    finally:
+        os.close(folder)
 
 
 @pytest.mark.conformance("NR-12.1")

@@ -70,6 +70,7 @@ NOT_SHAPING: dict[str, Any] = {
     "outbox__batch": 10,
     "outbox__payload_bytes_max": 1000,
     "datasets__folder": "datasets",  # what is in it shapes: the catalogue's fingerprint tells
+    "nodes__folder": "elsewhere",
     "audit__anchor_file": "elsewhere.jsonl",
     "governance__approval_hours": 8.0,
     "ledger__retry_base_s": 1.0,

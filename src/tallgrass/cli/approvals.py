@@ -24,8 +24,9 @@ from tallgrass.governance.approvals import (
     release_subject,
 )
 from tallgrass.governance.gate import Action, approvals_needed
+from tallgrass.governance.plan_lines import PLAN_BYTES_MAX
 from tallgrass.governance.policy import Policies
-from tallgrass.inventory.backfill import PLAN_BYTES_MAX, backfill_plan
+from tallgrass.inventory.backfill import backfill_plan
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.replay.dead_letter_plan import is_drain_plan, read_plan
 from tallgrass.replay.plan import PlanAction
@@ -54,8 +55,8 @@ def command() -> None:
     "plan_file",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="A plan, as `replay --dry-run --plan-out FILE`, `backfill --dry-run --plan-out FILE` or "
-    "`dlq plan --file FILE` wrote it.",
+    help="A plan, as `replay --dry-run --plan-out FILE`, `backfill --dry-run --plan-out FILE`, "
+    "`dlq plan --file FILE` or `nodes plan-clear|plan-rerun RUN NODE --file FILE` wrote it.",
 )
 @click.option(
     "--release",
@@ -199,9 +200,16 @@ def _decide(
 
 def _plan(file: Path) -> Subject:
     """Read a plan whole: its hash, and what its rows come to rather than what it says of them."""
+    from tallgrass.nodes import clear_plan, rerun_plan  # noqa: PLC0415 - 80 ms for few plans
+
     with file.open("rb") as lines:
-        if (order := backfill_plan(lines.read(PLAN_BYTES_MAX + 1))) is not None:
+        data = lines.read(PLAN_BYTES_MAX + 1)
+        if (order := backfill_plan(data)) is not None:
             return plan_subject(*order)
+        if (clearing := clear_plan.read_clear_plan(data)) is not None:
+            return plan_subject(clearing[0].document(), clearing[1])
+        if (rerun := rerun_plan.read_rerun_plan(data)) is not None:
+            return plan_subject(rerun[0].document(), rerun[1])
         lines.seek(0)
         if is_drain_plan(lines.readline()):
             lines.seek(0)

@@ -44,6 +44,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "datasets": ("datasets", "What is ingested: list, show, check and write dataset files."),
     "inspect": ("inspect", "See what the pipeline would make of a message, a key or a file."),
+    "nodes": (
+        "nodes",
+        "Runs of reliable nodes: runs, show, rebuild, budget, plan-clear, clear-failed, cache.",
+    ),
     "switches": (
         "switches",
         "Stop work of a dataset, or of all, and let it go on: list, on, off.",

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-import orjson
-
 from tallgrass.canonical_json import canonical_bytes, sha256_hex
 from tallgrass.clock import format_instant
 from tallgrass.datasets.catalogue import Catalogue, IgnoredKey
 from tallgrass.errors import InvalidInput
+from tallgrass.governance.plan_lines import read_plan_line
 from tallgrass.inventory.listed import ListedObject
 from tallgrass.ledger.object_uri import SCHEMES, bucket_and_key, canonical_object_uri
 from tallgrass.ledger.receipt import Action, Decision
@@ -24,8 +23,6 @@ from tallgrass.ledger.unit import PROVIDERS, EventMetadata, IngestUnit, ObjectRe
 
 #: Of approvals.
 PURPOSE = "backfill"
-#: Of an order as one line.
-PLAN_BYTES_MAX = 64 * 1024
 #: The queue that units name which no message brought.
 LISTING = "listing"
 #: Why a listed object is passed over, beside the dataset's own reasons and codes of bad keys.
@@ -172,15 +169,8 @@ def require_backfill_reason(reason: str, custom: Mapping[str, CustomReason]) -> 
 
 def backfill_plan(data: bytes) -> tuple[dict[str, Any], str] | None:
     """Return what the bytes of an order's plan say, and their SHA-256; None for another plan."""
-    if len(data) > PLAN_BYTES_MAX or data.count(b"\n") != 1:
-        return None
-    try:
-        said = orjson.loads(data)
-    except ValueError:
-        return None
-    if not isinstance(said, dict) or said.get("purpose") != PURPOSE:
-        return None
-    return said, sha256_hex(data)
+    said = read_plan_line(data, PURPOSE)
+    return None if said is None else (said, sha256_hex(data))
 
 
 class InventoryLedger(Protocol):

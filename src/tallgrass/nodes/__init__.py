@@ -13,10 +13,19 @@ in the order in which a call meets them:
     wal_store        ``wal/<run_id>/<node_id>/``: views of one journal a run
     journal          the append-only file that is the truth; entries and views are derived from it
     retry_policy     when to try again, and how long to wait
+    graphs           `reliable`: every node of a LangGraph graph behind a runner (extra `langgraph`)
+    effects          `effect`: what a node does outside, announced, made once, written down
+    compensation     what undoes the effects of a node that failed for good
+    escalation       who is told of it: alerts, reviews
+    validation_policy
+                     rules before and after a node; checkpoints hear of them
+    energy_policy    energy and carbon of each attempt, estimated from its CPU time
+    error_budget     how much failure a pipeline has left, and what may be run again
+    lineage          OpenLineage and PROV-O of each execution, from the journal alone
 
 To build on it: give a `NodeHooks` to the runner (`protocols` says when each hook is called). Inside
-a node's function `current_node()` is the attempt at work; its `log` takes entries: append, commit,
-then do the effect. `NodeRunner.wrap` keeps signatures; `run` and `arun` are what it calls.
+a node's function `current_node()` is the attempt at work. `NodeRunner.wrap` keeps signatures; `run`
+and `arun` are what it calls.
 """
 
 from tallgrass.errors import (
@@ -27,12 +36,15 @@ from tallgrass.errors import (
     TransientError,
     ValidationError,
 )
+from tallgrass.nodes.compensation import Compensations
+from tallgrass.nodes.effects import aeffect, effect, stage_file
 from tallgrass.nodes.node_runner import NodeRunner
 from tallgrass.nodes.protocols import NodeDeclaration, NodeHooks, NodeOutcome, current_node
 from tallgrass.nodes.retry_policy import RetryPolicy
 from tallgrass.nodes.values import Values
 
 __all__ = [
+    "Compensations",
     "GovernanceError",
     "NetworkError",
     "NodeDeclaration",
@@ -45,5 +57,8 @@ __all__ = [
     "TransientError",
     "ValidationError",
     "Values",
+    "aeffect",
     "current_node",
+    "effect",
+    "stage_file",
 ]

@@ -11,9 +11,10 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -22,7 +23,6 @@ from typing import Any, Final, Protocol
 from tallgrass.errors import InvalidInput
 from tallgrass.nodes.files import (
     Files,
-    lock_file,
     make_and_open,
     open_root,
     read_file,
@@ -55,6 +55,9 @@ class CacheLook:
     body: bytes | None = None
 
 
+_MISS: Final = CacheLook(found=Found.MISS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheStats:
     """How full a cache is."""
@@ -79,11 +82,17 @@ class CacheStore(Protocol):
     def stats(self) -> CacheStats:
         """Count what is kept."""
 
-    def prune(self, bytes_max: int | None = None) -> int:
-        """Remove the oldest results until the rest fits; return how many went."""
+    def prune(self, bytes_max: int | None = None, *, unused_since: datetime | None = None) -> int:
+        """Remove the oldest results until the rest fits; return how many went.
+
+        Those that were neither made nor used since a time go first, whether there is room or not.
+        """
 
     def clear(self) -> int:
         """Remove everything; return how many results went."""
+
+    def bodies(self) -> Iterator[tuple[str, bytes]]:
+        """Yield each key with its result, where it verifies; to be read so makes nothing young."""
 
 
 def sealed(key: str, body: bytes) -> bytes:
@@ -113,6 +122,7 @@ class FolderCache:
         self, root: Path, *, bytes_max: int = BYTES_MAX, files: Files | None = None
     ) -> None:
         self.root = root
+        self._place = str(root)
         self._bytes_max = bytes_max
         self._files = files or Files()
         self._lock = threading.Lock()
@@ -123,11 +133,13 @@ class FolderCache:
     def get(self, key: str) -> CacheLook:
         """Look a key up; only what verifies is a hit."""
         path = self._path(key)
+        if not os.path.lexists(path):
+            return _MISS
         with translated(self.root):
             try:
                 data = _read(path)
             except FileNotFoundError:
-                return CacheLook(found=Found.MISS)
+                return _MISS
             except OSError:
                 data = b""
             body = unsealed(key, data)
@@ -158,20 +170,22 @@ class FolderCache:
     def delete(self, key: str) -> None:
         """Forget a result."""
         with translated(self.root), contextlib.suppress(FileNotFoundError):
-            self._path(key).unlink()
+            os.unlink(self._path(key))  # noqa: PTH108 - as `_path`
 
     def stats(self) -> CacheStats:
         """Count what is kept."""
         sizes = [size for _, size, _ in self._entries()]
         return CacheStats(entries=len(sizes), bytes=sum(sizes), bytes_max=self._bytes_max)
 
-    def prune(self, bytes_max: int | None = None) -> int:
+    def prune(self, bytes_max: int | None = None, *, unused_since: datetime | None = None) -> int:
         """Remove the oldest results until the rest fits; return how many went."""
         entries = sorted(self._entries())
         total = sum(size for _, size, _ in entries)
+        bound = self._bytes_max if bytes_max is None else bytes_max
+        since = None if unused_since is None else unused_since.timestamp()
         removed = 0
-        for _, size, path in entries:
-            if total <= (self._bytes_max if bytes_max is None else bytes_max):
+        for used, size, path in entries:
+            if total <= bound and (since is None or used >= since):
                 break
             with translated(path), contextlib.suppress(FileNotFoundError):
                 path.unlink()
@@ -184,6 +198,15 @@ class FolderCache:
     def clear(self) -> int:
         """Remove everything; return how many results went."""
         return self.prune(-1)
+
+    def bodies(self) -> Iterator[tuple[str, bytes]]:
+        """Yield each key with its result, where it verifies; to be read so makes nothing young."""
+        for _, _, path in self._entries():
+            with contextlib.suppress(OSError):
+                is_key = _KEY.fullmatch(path.name)
+                body = unsealed(path.name, _read(str(path))) if is_key else None
+                if body is not None:
+                    yield path.name, body
 
     def _grown(self, size: int) -> None:
         with self._lock:
@@ -214,8 +237,9 @@ class FolderCache:
             opened.callback(os.close, folder)
             yield folder
 
-    def _path(self, key: str) -> Path:
-        return self.root / _checked(key)[:2] / key
+    def _path(self, key: str) -> str:
+        # Text: to join paths took longer than to look the key up.
+        return f"{self._place}/{_checked(key)[:2]}/{key}"
 
 
 class ObjectCache:
@@ -276,14 +300,14 @@ class ObjectCache:
         sizes = [size for _, size, _ in self._entries()]
         return CacheStats(entries=len(sizes), bytes=sum(sizes), bytes_max=self._bytes_max)
 
-    def prune(self, bytes_max: int | None = None) -> int:
+    def prune(self, bytes_max: int | None = None, *, unused_since: datetime | None = None) -> int:
         """Remove the oldest results until the rest fits; return how many went."""
         entries = sorted(self._entries())
         total = sum(size for _, size, _ in entries)
         bound = self._bytes_max if bytes_max is None else bytes_max
         old: list[str] = []
-        for _, size, name in entries:
-            if total <= bound:
+        for made, size, name in entries:
+            if total <= bound and (unused_since is None or made >= unused_since):
                 break
             old.append(name)
             total -= size
@@ -294,6 +318,16 @@ class ObjectCache:
     def clear(self) -> int:
         """Remove everything; return how many results went."""
         return self.prune(-1)
+
+    def bodies(self) -> Iterator[tuple[str, bytes]]:
+        """Yield each key with its result, where it verifies."""
+        for _, _, name in list(self._entries()):
+            key = name.rpartition("/")[2]
+            with contextlib.suppress(FileNotFoundError):
+                data = bytes(self._store.get(name).bytes())
+                body = unsealed(key, data) if _KEY.fullmatch(key) else None
+                if body is not None:
+                    yield key, body
 
     def _prune_if_full(self) -> None:
         if self.stats().bytes > self._bytes_max:
@@ -308,57 +342,11 @@ class ObjectCache:
         return f"{self._prefix}/{_checked(key)[:2]}/{key}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldKey:
-    """A lock that is held."""
-
-    descriptor: int
-    path: Path
-
-
-class FolderLocks:
-    """Locks by name between all processes of a machine; a killed process holds none."""
-
-    def __init__(self, root: Path, *, sleep: Callable[[float], None]) -> None:
-        self._root = root
-        self._sleep = sleep
-
-    def acquire(self, name: str, timeout_s: float) -> HeldKey:
-        """Wait for a name's lock."""
-        path = self._root / name
-        with translated(self._root):
-            while True:
-                descriptor = self._open(path)
-                try:
-                    lock_file(descriptor, timeout_s, f"the result {name[:16]}", self._sleep)
-                    # Its last holder may have removed the file between opening and locking it.
-                    current = os.fstat(descriptor).st_nlink > 0
-                except BaseException:
-                    os.close(descriptor)
-                    raise
-                if current:
-                    return HeldKey(descriptor=descriptor, path=path)
-                os.close(descriptor)
-
-    def release(self, held: HeldKey) -> None:
-        """Remove the file and let the next one in."""
-        with contextlib.suppress(OSError):
-            held.path.unlink()
-        os.close(held.descriptor)
-
-    def _open(self, path: Path) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            return os.open(path, flags, 0o600)
-        except FileNotFoundError:
-            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return os.open(path, flags, 0o600)
-
-
-def _read(path: Path) -> bytes:
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _read(path: str) -> bytes:
+    parent, _, name = path.rpartition("/")
+    folder = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        data = read_file(path.name, folder=folder)
+        data = read_file(name, folder=folder)
     finally:
         os.close(folder)
     if data is None:

@@ -39,8 +39,12 @@ class Kind(StrEnum):
     #: An effect outside is about to be made, or was.
     EFFECT = "effect"
     EFFECT_DONE = "effect_done"
+    #: An effect that was announced was certainly not made.
+    EFFECT_NOT_MADE = "effect_not_made"
     #: A try at compensation began or ended.
     COMPENSATION = "compensation"
+    #: Somebody was told of the failure who must look at it.
+    ESCALATED = "escalated"
     #: Lineage of the task was handed on.
     LINEAGE = "lineage"
 
@@ -149,7 +153,13 @@ class TaskState:
     post_end: int = 0
     failed: Entry | None = None
     rolled_back: bool = False
+    #: What was escalated of the failure, by kind.
+    escalated: list[str] = field(default_factory=list)
     effects: list[Entry] = field(default_factory=list)
+    #: So many of the effects' entries stood there when the task last had a result, and when it was
+    #: last cleared.
+    effects_before_post: int = 0
+    effects_before_clear: int = 0
     compensations: list[Entry] = field(default_factory=list)
     lineage: list[Entry] = field(default_factory=list)
     #: The attempts from here on count against the budget.
@@ -214,18 +224,24 @@ def _on_attempt_end(task: TaskState, entry: Entry, _end: int) -> None:
 def _on_post(task: TaskState, entry: Entry, end: int) -> None:
     task.post, task.post_end = entry, end
     task.budget_from = len(task.attempts)
+    task.effects_before_post = len(task.effects)
 
 
 def _on_failed(task: TaskState, entry: Entry, _end: int) -> None:
-    task.failed, task.rolled_back = entry, False
+    task.failed, task.rolled_back, task.escalated = entry, False, []
 
 
 def _on_cleared(task: TaskState, _entry: Entry, _end: int) -> None:
     task.failed, task.budget_from = None, len(task.attempts)
+    task.effects_before_clear = len(task.effects)
 
 
 def _on_rolled_back(task: TaskState, _entry: Entry, _end: int) -> None:
     task.rolled_back = True
+
+
+def _on_escalated(task: TaskState, entry: Entry, _end: int) -> None:
+    task.escalated.append(entry.body["alert"])
 
 
 def _on_effect(task: TaskState, entry: Entry, _end: int) -> None:
@@ -251,6 +267,8 @@ _APPLY: Final = {
     Kind.ROLLED_BACK: _on_rolled_back,
     Kind.EFFECT: _on_effect,
     Kind.EFFECT_DONE: _on_effect,
+    Kind.EFFECT_NOT_MADE: _on_effect,
+    Kind.ESCALATED: _on_escalated,
     Kind.COMPENSATION: _on_compensation,
     Kind.LINEAGE: _on_lineage,
 }
@@ -263,12 +281,15 @@ class RunState:
         self.run_id = run_id
         self.tasks: dict[TaskId, TaskState] = {}
         self.begun_at: str | None = None
+        #: Of the newest entry.
+        self.last_at: str | None = None
         self._nodes: set[str] = set()
         #: Ids by what is left of them on a file system that knows no case.
         self._folded: dict[tuple[str, str], str] = {}
 
     def apply(self, entry: Entry, end: int) -> None:
         """Take an entry in."""
+        self.last_at = entry.at
         if entry.kind is Kind.RUN:
             if entry.body["run_id"] != self.run_id or entry.body["format"] != FORMAT:
                 raise NodeWalDamaged(

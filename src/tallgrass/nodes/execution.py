@@ -9,23 +9,30 @@ it is durable, and nothing is done before it is written down that it will be.
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 import orjson
 
-from tallgrass.errors import NodeFailed, NodeParked, NodeWalDamaged, ValidationError
+from tallgrass.errors import NodeFailed, NodeParked, NodeWalDamaged, Refused, ValidationError
 from tallgrass.nodes.cache_store import Found
-from tallgrass.nodes.entries import Attempt, AttemptStatus
-from tallgrass.nodes.machinery import Machinery, Result
-from tallgrass.nodes.protocols import ActiveNode, NodeCall, NodeLog, NodeOutcome, NodeStatus
+from tallgrass.nodes.entries import Attempt, AttemptStatus, TaskState
+from tallgrass.nodes.machinery import Machinery, Result, cache_body
+from tallgrass.nodes.protocols import (
+    ActiveNode,
+    CpuTime,
+    NodeCall,
+    NodeLog,
+    NodeOutcome,
+    NodeStatus,
+)
 from tallgrass.nodes.retry_policy import RetryDecision, RetryPolicy
 from tallgrass.nodes.signals import is_bubble_up, is_no_failure
 from tallgrass.nodes.steps import Block, Execute, Steps, Wait, patiently
 from tallgrass.nodes.task_log import TaskLog
-from tallgrass.nodes.values import hash_of_identity, stored_bytes
+from tallgrass.nodes.values import hash_of_identity
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,12 +120,19 @@ class Execution:
                 yield from self._finish(NodeStatus.RECORDED, result)
                 return result
         if task.failed is not None:
+            refused = self._log.refusal(task.failed.body)
             yield Block(work=partial(self._log.settle_failure, None, self.inputs))
-            raise NodeFailed(_still_failed(self.call, task.failed.body))
+            yield Block(work=partial(self._emit_failed, task, refused))
+            raise refused
         if found is None:
             return None
         self._expected = found.hash
         return None if self.verify else (yield from self._hit(found))
+
+    def _emit_failed(self, task: TaskState, refused: NodeFailed) -> None:
+        """Hand on lineage of a failure if its process was killed before it could."""
+        if task.failed is not None and task.failed.body["identity"] == self.identity:
+            self._log.emit_lineage(self._outcome(NodeStatus.FAILED, None, refused))
 
     def _hit(self, found: Result) -> Steps[Result]:
         self._log.write_hit(found)
@@ -127,7 +141,7 @@ class Execution:
         return found
 
     def _read(self, stored: Any, result_hash: str) -> Result:
-        value = self.machinery.values.decode(self.machinery.payloads.get(stored))
+        value = self.machinery.value_of(stored)
         if self.machinery.values.hash_of(value) != result_hash:
             raise NodeWalDamaged(f"the result of {self.call.node_id} has not the hash it was given")
         return Result(value=value, stored=stored, hash=result_hash)
@@ -164,7 +178,8 @@ class Execution:
         yield Block(work=self._prepare)
         while True:
             spent = self._log.state.spent(self.identity)
-            self._require_budget(spent)
+            yield from self._require_budget(spent)
+            self._require_zone()
             number = len(self._log.state.attempts) + 1
             yield Block(work=partial(self._log.commit, self._log.begin_attempt(number)))
             if spent:
@@ -194,13 +209,25 @@ class Execution:
             self._tell(self._outcome(NodeStatus.PARKED, None, parked))
             raise
 
+    def _require_zone(self) -> None:
+        """Ask the error budget; who is refused did not fail, and may come with an approval."""
+        budget = self.machinery.hooks.budget
+        if budget is None:
+            return
+        try:
+            budget.admit(self.call, rerun=bool(self._log.state.attempts))
+        except Refused as refused:
+            self._tell(self._outcome(NodeStatus.PARKED, None, refused))
+            raise
+
     def _attempt(self, number: int) -> Steps[Result | float]:
         """Try once; return the result, or how long to wait before the next try."""
         log, energy = self._log.for_hooks(), self.machinery.hooks.energy
         begun = None if energy is None else energy.begin()
         started = self.machinery.monotonic()
+        cpu = begun if isinstance(begun, CpuTime) else None
         try:
-            value = yield from self._execute(number, log)
+            value = yield from self._execute(number, log, cpu)
         except BaseException as error:  # noqa: BLE001 - raised again where it is no failure
             log.fence("it ended")
             return (yield from self._ended_by(number, error, self._measure(started, begun)))
@@ -214,18 +241,18 @@ class Execution:
         yield Block(work=partial(self._log.write_post, number, result, measures))
         return result
 
-    def _execute(self, number: int, log: NodeLog) -> Steps[Any]:
+    def _execute(self, number: int, log: NodeLog, cpu: CpuTime | None = None) -> Steps[Any]:
         """Call the function with a copy of the inputs: what it does to them reaches nobody."""
         given = copy.deepcopy(self.inputs)
         value = yield Execute(
             function=self.function,
             inputs=given,
-            active=ActiveNode(call=self.call, attempt=number, log=log),
+            active=ActiveNode(call=self.call, attempt=number, log=log, cpu=cpu),
             timeout_s=self.call.declaration.timeout_s,
         )
         if self.machinery.strict:
             after = self.machinery.values.hash_of(given)
-            if after != self.call.identity.inputs_hash:
+            if after != hash_of_identity(self.inputs_identity):
                 raise ValidationError(
                     f"{self.call.node_id} changed the state that it was given",
                     code="node_input_mutated",
@@ -235,13 +262,10 @@ class Execution:
     def _checked(self, value: Any) -> Result:
         for validator in self.machinery.hooks.validators:
             validator.after(self.call, self.inputs, value)
-        values = self.machinery.values
-        # Through bytes: what the caller does to its own value must not reach log and cache.
-        stored = orjson.loads(stored_bytes(values.encode(value)))
         return Result(
             value=value,
-            stored=self.machinery.payloads.put(stored, sensitive=self.call.sensitive),
-            hash=values.hash_of(value),
+            stored=self.machinery.stored(value, sensitive=self.call.sensitive),
+            hash=self.machinery.values.hash_of(value),
         )
 
     def _compare(self, number: int, result: Result) -> Steps[None]:
@@ -262,14 +286,10 @@ class Execution:
         key = self._key
         if key is None:
             return
-        body = {
-            "node_id": self.call.node_id,
-            "code_version": self.call.identity.code_version,
-            "result": result.stored,
-            "result_hash": result.hash,
-        }
+        version = self.call.identity.code_version
+        body = cache_body(self.call.node_id, version, result.stored, result.hash)
         try:
-            yield Block(work=partial(self.machinery.cache.put, key, orjson.dumps(body)))
+            yield Block(work=partial(self.machinery.cache.put, key, body))
         except Exception as error:  # noqa: BLE001 - a cache that fails must not fail the node
             self.machinery.report.cache_unusable(self.call, error)
 
@@ -316,14 +336,15 @@ class Execution:
         told = NodeStatus.SUSPENDED if suspended else NodeStatus.CANCELLED
         self._tell(self._outcome(told, None, error))
 
-    def _require_budget(self, spent: list[Attempt]) -> None:
+    def _require_budget(self, spent: list[Attempt]) -> Steps[None]:
         """Refuse an attempt beyond the policy: earlier processes may have spent it by crashing."""
         used_s = sum(attempt.spent_s for attempt in spent)
         if len(spent) < self.retry.max_attempts and used_s <= self.retry.total_s_max:
             return
         why = f"{len(spent)} attempts of {self.retry.max_attempts} are spent, {used_s:.0f} s"
         error = NodeFailed(f"{self.call.node_id}: {why}; earlier processes did not end them")
-        self._fail(error, RetryDecision(retry=False, delay_s=0.0, why=why, is_final=False))
+        decision = RetryDecision(retry=False, delay_s=0.0, why=why, is_final=False)
+        yield Block(work=partial(self._fail, error, decision))
         raise error
 
     def _fail(self, error: BaseException, decision: RetryDecision) -> None:
@@ -365,6 +386,7 @@ class Execution:
             ended_at=self.machinery.clock(),
             inputs=self.inputs,
             result=None if result is None else result.value,
+            task=self._log.state,
         )
 
     def _measure(self, started: float, begun: Any) -> dict[str, Any]:
@@ -372,16 +394,4 @@ class Execution:
         latency_ms = (self.machinery.monotonic() - started) * 1000.0
         use = None if energy is None else energy.end(begun)
         self.machinery.report.attempt(self.call, latency_ms, use)
-        measures: dict[str, Any] = {"latency_ms": round(latency_ms, 3)}
-        if use is not None:
-            measures |= {
-                "energy_wh": use.energy_wh,
-                "carbon_gco2e": use.carbon_gco2e,
-                "estimated": use.estimated,
-            }
-        return measures
-
-
-def _still_failed(call: NodeCall, failed: Mapping[str, Any]) -> str:
-    said = failed["error"]["message"] or failed["error"]["type"]
-    return f"{call.node_id} failed for good in run {call.run_id}: {said} ({failed['why']})"
+        return {"latency_ms": round(latency_ms, 3), **({} if use is None else asdict(use))}

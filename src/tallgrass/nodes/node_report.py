@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
-from tallgrass.errors import TallgrassError
+from tallgrass.errors import GovernanceError, TallgrassError
 from tallgrass.ledger.redaction import redact
 from tallgrass.nodes.protocols import EnergyUse, NodeCall, NodeHooks, NodeOutcome
 from tallgrass.telemetry import names
@@ -73,6 +73,18 @@ class NodeReport:
             task_id=call.task.task_id,
             error_code=error.code if isinstance(error, TallgrassError) else type(error).__name__,
             message=None if call.sensitive else redact(str(error)),
+        )
+
+    def compensation_held(self, call: NodeCall, refused: GovernanceError) -> None:
+        """Governance does not allow to undo a node's effects now."""
+        self._recorder.event(
+            names.NODE_COMPENSATION_HELD,
+            pipeline=call.pipeline,
+            run_id=call.run_id,
+            node=call.node_id,
+            task_id=call.task.task_id,
+            error_code=refused.code,
+            message=redact(str(refused)),
         )
 
     def finished(self, outcome: NodeOutcome, hooks: NodeHooks) -> None:

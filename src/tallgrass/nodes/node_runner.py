@@ -10,22 +10,30 @@ time), ``locks/``, and ``sensitive/`` (values that are kept apart from log and c
 """
 
 import asyncio
+import copy
 import functools
 import inspect
-import platform
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import fields, replace
-from importlib import metadata
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
 
 from tallgrass.clock import Clock, system_clock
 from tallgrass.errors import InvalidInput, Refused
-from tallgrass.nodes.cache_store import CacheStore, FolderCache, FolderLocks
+from tallgrass.nodes.cache_store import CacheStore, FolderCache
 from tallgrass.nodes.code_version import derive_code_version
+from tallgrass.nodes.compensation import compensating
+from tallgrass.nodes.declarations import (
+    Asked,
+    WrappedNode,
+    declaration_of,
+    environment,
+    marked,
+    require_complete,
+)
 from tallgrass.nodes.entries import Kind, TaskId
 from tallgrass.nodes.execution import Execution
 from tallgrass.nodes.files import Files
@@ -36,6 +44,7 @@ from tallgrass.nodes.identity import (
     declared_inputs,
     file_name_of,
 )
+from tallgrass.nodes.key_locks import FolderLocks
 from tallgrass.nodes.machinery import Machinery
 from tallgrass.nodes.node_report import NodeReport
 from tallgrass.nodes.payloads import Payloads
@@ -51,17 +60,15 @@ from tallgrass.nodes.protocols import (
 from tallgrass.nodes.retry_policy import RetryPolicy
 from tallgrass.nodes.signatures import NodeSignature
 from tallgrass.nodes.steps import drive, drive_async
-from tallgrass.nodes.values import Values, hash_of_identity
+from tallgrass.nodes.values import Extension, Values, hash_of_identity
 from tallgrass.nodes.wal_store import WalStore
 from tallgrass.telemetry.recorder import NOBODY, Recorder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 #: Says which run and which task a call belongs to, where nobody names them; None: it knows nothing.
 Whereabouts = Callable[[], tuple[str | None, str | None]]
-#: A wrapped node carries its declaration under this name.
-DECLARATION_NAME: Final = "__tallgrass_node__"
+Work = Callable[[Any], Any]
 
-_DECLARED: Final = frozenset(each.name for each in fields(NodeDeclaration))
 #: Below this label nothing need be kept apart.
 _OPEN: Final = "public"
 
@@ -90,6 +97,7 @@ class NodeRunner:
         hooks: NodeHooks | None = None,
         values: Values | None = None,
         approvals: ApprovalCheck | None = None,
+        approval: str | None = None,
         whereabouts: Whereabouts = nowhere,
         recorder: Recorder = NOBODY,
         clock: Clock = system_clock,
@@ -98,6 +106,7 @@ class NodeRunner:
         uniform: Callable[[float, float], float] | None = None,
         files: Files | None = None,
         lock_timeout_s: float = 300.0,
+        also_close: Callable[[], object] = lambda: None,
     ) -> None:
         folder = Path(root)
         if run_id is not None:
@@ -112,9 +121,12 @@ class NodeRunner:
         self.cache = cache or FolderCache(folder / "cache", files=files)
         self._verify = verify
         self._approvals = approvals
+        #: For nodes that are called without one, as wrapped ones are.
+        self._approval = approval
         self._whereabouts = whereabouts
         self._sleep = sleep
         self._async_sleep = async_sleep
+        self._also_close = also_close
         self._machinery = Machinery(
             wal=self.wal,
             cache=self.cache,
@@ -122,12 +134,12 @@ class NodeRunner:
             payloads=Payloads(folder / "sensitive", files=files),
             values=values or Values(),
             gate=gate or GovernanceGate(),
-            hooks=hooks or NodeHooks(),
+            hooks=compensating(hooks or NodeHooks(), recorder, clock, sleep),
             report=NodeReport(recorder),
             clock=clock,
             monotonic=time.monotonic,
             uniform=uniform or random.Random().uniform,  # noqa: S311 - jitter is no secret
-            environment=_environment(),
+            environment=environment(),
             strict=strict,
             lock_timeout_s=lock_timeout_s,
         )
@@ -168,13 +180,11 @@ class NodeRunner:
         **declared: Any,
     ) -> Any:
         """Execute a node and return its result; `declared` are fields of `NodeDeclaration`."""
-        declaration = _declaration(
+        declaration = declaration_of(
             node_id, code_version=code_version, compensate_fn=compensate_fn, **declared
         )
-        execution = self._execution(
-            declaration, inputs, exec_fn, exec_fn, (run_id, task_id), retry, approval
-        )
-        return drive(execution.steps(), self._sleep)
+        asked = Asked(run_id=run_id, task_id=task_id, retry=retry, approval=approval)
+        return self.call(declaration, inputs, exec_fn, code=exec_fn, asked=asked)
 
     async def arun(  # noqa: PLR0913 - as `run`
         self,
@@ -191,13 +201,37 @@ class NodeRunner:
         **declared: Any,
     ) -> Any:
         """Execute a node in an event loop; its function may be async or plain."""
-        declaration = _declaration(
+        declaration = declaration_of(
             node_id, code_version=code_version, compensate_fn=compensate_fn, **declared
         )
-        execution = self._execution(
-            declaration, inputs, exec_fn, exec_fn, (run_id, task_id), retry, approval
-        )
+        asked = Asked(run_id=run_id, task_id=task_id, retry=retry, approval=approval)
+        return await self.acall(declaration, inputs, exec_fn, code=exec_fn, asked=asked)
+
+    def call(
+        self, declaration: NodeDeclaration, inputs: Any, function: Work, *, code: Any, asked: Asked
+    ) -> Any:
+        """Execute a declared node; its version is derived from `code` where none is given."""
+        execution = self._execution(declaration, inputs, function, code, asked)
+        return drive(execution.steps(), self._sleep)
+
+    async def acall(
+        self, declaration: NodeDeclaration, inputs: Any, function: Work, *, code: Any, asked: Asked
+    ) -> Any:
+        """Execute a declared node in an event loop."""
+        execution = self._execution(declaration, inputs, function, code, asked)
         return await drive_async(execution.steps(), self._async_sleep)
+
+    def adapted(
+        self, whereabouts: Whereabouts, extensions: Callable[[Values], Sequence[Extension]]
+    ) -> "NodeRunner":
+        """Return the runner for a framework's nodes; log, cache, locks and hooks stay the same."""
+        made, values = copy.copy(self), self._machinery.values
+        values = values.extended(extensions(values))
+        vars(made).update(
+            _machinery=replace(self._machinery, values=values),
+            _whereabouts=whereabouts if self._whereabouts is nowhere else self._whereabouts,
+        )
+        return made
 
     def node(
         self, function: Function | None = None, *, retry: RetryPolicy | None = None, **declared: Any
@@ -216,13 +250,14 @@ class NodeRunner:
         writer, previous) are inputs by their names.
         """
         node_id = declared.pop("node_id", None) or getattr(function, "__name__", "")
-        declaration = _declaration(node_id, **declared)
+        declaration = declaration_of(node_id, **declared)
         signature = NodeSignature(function)
-        self._require_declared(declaration)
+        self.require_declared(declaration)
+        said = WrappedNode(runner=self, declaration=declaration, retry=retry)
 
         def execution(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Execution:
             inputs, call = signature.bind(arguments, keywords)
-            return self._execution(declaration, inputs, call, function, (None, None), retry, None)
+            return self._execution(declaration, inputs, call, function, Asked(retry=retry))
 
         if inspect.iscoroutinefunction(function):
 
@@ -230,15 +265,13 @@ class NodeRunner:
             async def wrapped_async(*arguments: Any, **keywords: Any) -> Any:
                 return await drive_async(execution(arguments, keywords).steps(), self._async_sleep)
 
-            setattr(wrapped_async, DECLARATION_NAME, declaration)
-            return cast("Function", wrapped_async)
+            return cast("Function", marked(wrapped_async, said))
 
         @functools.wraps(function)
         def wrapped(*arguments: Any, **keywords: Any) -> Any:
             return drive(execution(arguments, keywords).steps(), self._sleep)
 
-        setattr(wrapped, DECLARATION_NAME, declaration)
-        return cast("Function", wrapped)
+        return cast("Function", marked(wrapped, said))
 
     def clear(self, *, run_id: str, node_id: str, task_id: str | None = None, approval: str) -> int:
         """Allow a node that failed for good to run again; return how many of its tasks it was.
@@ -248,6 +281,8 @@ class NodeRunner:
         if self._approvals is None:
             raise Refused("this runner was given nobody who could check an approval")
         cleared = 0
+        # Asking for a run that nobody knows must not make it.
+        self.wal.read(run_id)
         with self.wal.run(run_id) as run:
             for task in list(run.state.tasks.values()):
                 named = task.id.node_id == node_id and task_id in {None, task.id.task_id}
@@ -261,40 +296,32 @@ class NodeRunner:
     def close(self) -> None:
         """Close what is open; a node that is at work goes on."""
         self.wal.close()
+        self._also_close()
 
     def _execution(
-        self,
-        declaration: NodeDeclaration,
-        inputs: Any,
-        function: Callable[[Any], Any],
-        code: Callable[..., Any],
-        place: tuple[str | None, str | None],
-        retry: RetryPolicy | None,
-        approval: str | None,
+        self, declaration: NodeDeclaration, inputs: Any, function: Work, code: Any, asked: Asked
     ) -> Execution:
         """Take a call as far as it goes without any I/O of its own: gate, then identity."""
-        machinery, policy = self._machinery, retry or self.retry
-        self._require_declared(declaration)
+        machinery, policy = self._machinery, asked.retry or self.retry
+        self.require_declared(declaration)
         admission = machinery.gate.admit(declaration)
         used = declared_inputs(inputs, declaration.uses)
         counted = machinery.values.identity(used)
-        identity = self._identity(declaration, hash_of_identity(counted), code, policy)
-        run_id, task_id = self._whereabouts_of(place)
+        given_hash = hash_of_identity(counted)
+        declaration, inputs_hash = self._with_beside(declaration, given_hash, asked.beside)
+        identity = self._identity(declaration, inputs_hash, code, policy)
+        run_id, task_id = self._whereabouts_of(asked, given_hash)
         call = NodeCall(
             pipeline=self.pipeline,
             env=self.env,
             run_id=run_id,
-            task=TaskId(
-                node_id=declaration.node_id, task_id=task_id or f"t-{identity.inputs_hash[:24]}"
-            ),
+            task=TaskId(node_id=declaration.node_id, task_id=task_id),
             declaration=declaration,
             identity=identity,
             admission=admission,
             sensitive=declaration.sensitive or admission.care_label != _OPEN,
-            approval=approval,
+            approval=asked.approval or self._approval,
         )
-        if machinery.hooks.budget is not None:
-            machinery.hooks.budget.admit(call)
         return Execution(
             machinery=machinery,
             call=call,
@@ -305,11 +332,25 @@ class NodeRunner:
             verify=self._verify,
         )
 
+    def _with_beside(
+        self, declaration: NodeDeclaration, inputs_hash: str, beside: Any
+    ) -> tuple[NodeDeclaration, str]:
+        """Count what the result depends on beside the inputs; what cannot be forbids to cache."""
+        if beside is None:
+            return declaration, inputs_hash
+        try:
+            return declaration, hash_of_identity(
+                [inputs_hash, self._machinery.values.identity(beside)]
+            )
+        except InvalidInput as error:
+            self._machinery.report.uncached(self.pipeline, declaration.node_id, str(error))
+            return replace(declaration, cached=False), inputs_hash
+
     def _identity(
         self,
         declaration: NodeDeclaration,
         inputs_hash: str,
-        code: Callable[..., Any],
+        code: Any,
         policy: RetryPolicy,
     ) -> NodeIdentity:
         machinery = self._machinery
@@ -329,58 +370,26 @@ class NodeRunner:
             data_version=data_version_of(declaration.data_version, fingerprints),
         )
 
-    def _derived(self, declaration: NodeDeclaration, code: Callable[..., Any]) -> str | None:
+    def _derived(self, declaration: NodeDeclaration, code: Any) -> str | None:
         try:
             return derive_code_version(code, self._machinery.values)
         except InvalidInput as error:
             self._machinery.report.uncached(self.pipeline, declaration.node_id, str(error))
             return None
 
-    def _require_declared(self, declaration: NodeDeclaration) -> None:
-        if not self.strict:
-            return
-        if declaration.code_version is None:
-            raise InvalidInput(
-                f"{declaration.node_id} has no code_version, and this runner is strict",
-                code="node_code_version_missing",
-            )
-        governed = declaration.compensate_fn is not None or declaration.procedure is not None
-        if declaration.has_effects and not governed:
-            raise InvalidInput(
-                f"{declaration.node_id} has effects, and neither compensate_fn nor procedure",
-                code="node_declaration_invalid",
-            )
+    def require_declared(self, declaration: NodeDeclaration) -> None:
+        """Refuse what a strict runner wants to know and the node does not say."""
+        if self.strict:
+            require_complete(declaration)
 
-    def _whereabouts_of(self, place: tuple[str | None, str | None]) -> tuple[str, str | None]:
-        found_run, found_task = self._whereabouts()
-        run_id = place[0] or self.run_id or found_run
+    def _whereabouts_of(self, asked: Asked, given_hash: str) -> tuple[str, str]:
+        """Return run and task; tasks at one place that are given different inputs are different."""
+        found_run, place = self._whereabouts()
+        run_id = asked.run_id or self.run_id or found_run
         if run_id is None:
             raise InvalidInput(
                 "no run_id: give one to the runner or the call, or a thread_id to LangGraph",
                 code="node_declaration_invalid",
             )
-        return run_id, place[1] or found_task
-
-
-def _declaration(node_id: str, **declared: Any) -> NodeDeclaration:
-    unknown = sorted(set(declared) - _DECLARED)
-    if unknown:
-        raise InvalidInput(
-            f"a node has no option {', '.join(unknown)}", code="node_declaration_invalid"
-        )
-    file_name_of(node_id)
-    declaration = NodeDeclaration(node_id=node_id, **declared)
-    if declaration.compensate_fn is not None:
-        declaration = replace(declaration, has_effects=True)
-    return declaration
-
-
-def _environment() -> dict[str, str]:
-    """Return what of the surroundings is told; nothing that names a host, a user or a secret."""
-    return {
-        "python": platform.python_version(),
-        "implementation": platform.python_implementation(),
-        "system": platform.system(),
-        "machine": platform.machine(),
-        "tallgrass": metadata.version("tallgrass"),
-    }
+        found_task = f"t-{given_hash[:24]}" if place is None else f"{place}-{given_hash[:16]}"
+        return run_id, asked.task_id or found_task

@@ -3,7 +3,8 @@
 Every hook is optional and is given in a `NodeHooks`. They are called at these places, in order:
 
     gate.admit            before anything, again before each further attempt, before compensation
-    budget.admit          after the gate: may refuse by the error budget's zone
+                          and before each of its tries
+    budget.admit          before each attempt: may refuse a re-run by the error budget's zone
     validators.before     once a task, before its first attempt
     energy.begin/.end     around each attempt
     validators.after      on each result, before it is stored; an error ends the node at once
@@ -11,11 +12,13 @@ Every hook is optional and is given in a `NodeHooks`. They are called at these p
     watchers.finished     at the end of every call, whatever came of it
     compensator           when the node fails for good after an effect was begun; again on resume
     rollback              once a failure for good, after compensation
+    escalation            after a failure for good, and again on resume until each alert is noted
 
-Effects are made inside the node's function, through `current_node()`: append an entry, commit it,
-then do it.
+Effects are made inside the node's function, by `effects.effect`: it appends an entry, commits it,
+then does it.
 """
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -89,6 +92,11 @@ class NodeCall:
         """The node's dataset as a label; empty where it has none."""
         return self.declaration.dataset or ""
 
+    @property
+    def is_sovereign(self) -> bool:
+        """Whether the policy of its dataset says whose data these are."""
+        return bool(self.admission.sovereignty)
+
 
 class NodeStatus(StrEnum):
     """What came of a call."""
@@ -114,6 +122,13 @@ class EnergyUse:
     estimated: bool = True
 
 
+@dataclass(slots=True)
+class CpuTime:
+    """CPU time of a node's own function, added up wherever it runs: threads, event loops."""
+
+    seconds: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOutcome:
     """A call that has ended."""
@@ -130,6 +145,8 @@ class NodeOutcome:
     ended_at: datetime
     inputs: Any = None
     result: Any = None
+    #: What the journal says of the task; what is derived from it alone can be rebuilt.
+    task: TaskState | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +164,10 @@ class NodeFailure:
     log: "NodeLog"
     #: None on resume, when only what was written of it is known.
     error: BaseException | None
+    #: Asks the gate whether anything may be done now; raises `NodeParked` or `GovernanceError`.
+    admit: Callable[[], object]
+    #: Says what an error was, without what must not be told.
+    described: Callable[[BaseException], Mapping[str, Any]]
 
     @property
     def effects_begun(self) -> list[Entry]:
@@ -157,10 +178,21 @@ class NodeFailure:
 class NodeLog:
     """A task's own part of the journal, for hooks. A fenced one takes no more entries."""
 
-    def __init__(self, run: RunWal, task: TaskId) -> None:
+    def __init__(
+        self,
+        run: RunWal,
+        task: TaskId,
+        to_log: Callable[[Any], Any],
+        from_log: Callable[[Any], Any],
+    ) -> None:
         self._run = run
         self._task = task
+        #: Return a value as it stands in an entry, apart from it where it is sensitive; and back.
+        self.to_log = to_log
+        self.from_log = from_log
         self._fenced: str | None = None
+        #: Held by whoever looks at the state and appends what follows from it.
+        self.exclusive = threading.Lock()
 
     @property
     def state(self) -> TaskState:
@@ -193,6 +225,8 @@ class ActiveNode:
     call: NodeCall
     attempt: int
     log: NodeLog
+    #: Where the function's CPU time is added to; None: nobody asks for it.
+    cpu: CpuTime | None = None
 
 
 _ACTIVE: ContextVar[ActiveNode | None] = ContextVar("tallgrass_active_node", default=None)
@@ -234,7 +268,7 @@ class EnergyMeter(Protocol):
     """Says what an attempt took."""
 
     def begin(self) -> Any:
-        """Return whatever `end` needs."""
+        """Return whatever `end` needs; to a `CpuTime` the function's CPU time is added."""
 
     def end(self, begun: Any) -> EnergyUse:
         """Return the use since then."""
@@ -257,11 +291,24 @@ class Compensator(Protocol):
         """
 
 
+class Escalator(Protocol):
+    """Tells people of a failure for good, where they must look at it."""
+
+    def alerts(self, failure: NodeFailure) -> Sequence[str]:
+        """Return the kinds of alerts that the failure asks for, by what is known of it now."""
+
+    def escalate(self, failure: NodeFailure, alert: str) -> None:
+        """Raise one; called again if it failed, or if a crash came before it was noted."""
+
+
 class ErrorBudget(Protocol):
     """The error budget of a pipeline."""
 
-    def admit(self, call: NodeCall) -> None:
-        """Raise `GovernanceError` where the budget's zone does not allow the node."""
+    def admit(self, call: NodeCall, *, rerun: bool) -> None:
+        """Raise `GovernanceError` where the budget's zone does not allow the attempt.
+
+        `rerun`: the task was attempted before, by this call or an earlier one.
+        """
 
 
 class OutcomeWatcher(Protocol):
@@ -300,3 +347,4 @@ class NodeHooks:
     watchers: Sequence[OutcomeWatcher] = ()
     #: Called once for each failure for good, after compensation.
     rollback: Callable[[NodeFailure], None] | None = None
+    escalation: Escalator | None = None

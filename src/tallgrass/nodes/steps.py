@@ -13,10 +13,11 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from tallgrass.errors import InvalidInput, RunBusy
-from tallgrass.nodes.protocols import _ACTIVE, ActiveNode
+from tallgrass.nodes.protocols import _ACTIVE, ActiveNode, CpuTime
 
 Result = TypeVar("Result")
 
@@ -174,10 +175,12 @@ async def _await(step: Execute) -> Any:
     token = _ACTIVE.set(step.active)
     try:
         if not inspect.iscoroutinefunction(step.function):
-            result = await asyncio.to_thread(step.function, step.inputs)
+            result = await asyncio.to_thread(_timed, step)
         else:
             result = step.function(step.inputs)
-        return await result if inspect.isawaitable(result) else result
+        if not inspect.isawaitable(result):
+            return result
+        return await (result if step.active.cpu is None else Timed(result, step.active.cpu))
     finally:
         _ACTIVE.reset(token)
 
@@ -185,7 +188,7 @@ async def _await(step: Execute) -> Any:
 def _call(step: Execute) -> Any:
     token = _ACTIVE.set(step.active)
     try:
-        result = step.function(step.inputs)
+        result = _timed(step)
     finally:
         _ACTIVE.reset(token)
     if inspect.iscoroutine(result):
@@ -195,6 +198,55 @@ def _call(step: Execute) -> Any:
             code="node_declaration_invalid",
         )
     return result
+
+
+def _timed(step: Execute) -> Any:
+    """Call the function; its thread's CPU time is noted where somebody asks for it."""
+    cpu = step.active.cpu
+    if cpu is None:
+        return step.function(step.inputs)
+    begun = time.thread_time()
+    try:
+        return step.function(step.inputs)
+    finally:
+        cpu.seconds += time.thread_time() - begun
+
+
+class Timed:
+    """An awaitable whose own CPU time is noted, not that of others which share its event loop."""
+
+    def __init__(self, awaited: Awaitable[Any], cpu: CpuTime) -> None:
+        self._awaited = awaited
+        self._cpu = cpu
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps = self._awaited.__await__()
+        go_on: Callable[[], Any] = partial(next, steps)
+        while True:
+            begun = time.thread_time()
+            try:
+                waits_for = go_on()
+            except StopIteration as end:
+                return end.value
+            finally:
+                self._cpu.seconds += time.thread_time() - begun
+            try:
+                sent = yield waits_for
+            except BaseException as error:  # noqa: BLE001 - it is the awaited one's
+                go_on = partial(_thrown, steps, error)
+            else:
+                go_on = partial(_sent, steps, sent)
+
+
+def _sent(steps: Generator[Any, Any, Any], value: Any) -> Any:
+    # An iterator that is no generator, a future's for one, takes no values.
+    return next(steps) if value is None else steps.send(value)
+
+
+def _thrown(steps: Generator[Any, Any, Any], error: BaseException) -> Any:
+    if hasattr(steps, "throw"):
+        return steps.throw(error)
+    raise error
 
 
 def _call_within(step: Execute, timeout_s: float) -> Any:
@@ -218,6 +270,9 @@ def _call_within(step: Execute, timeout_s: float) -> Any:
     ).start()
     if not done.wait(timeout_s):
         step.active.log.fence("it took too long")
+        if step.active.cpu is not None:
+            # No thread can be asked what it took: at most all of the time.
+            step.active.cpu.seconds += timeout_s
         raise TimeoutError(f"the node took longer than {timeout_s:g} s")
     succeeded, value = answer[0]
     if not succeeded:

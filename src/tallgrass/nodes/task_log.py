@@ -1,16 +1,18 @@
 """What one call writes into its run's journal, and which of its files that changes."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from tallgrass.errors import TallgrassError
+from tallgrass.errors import GovernanceError, NodeFailed, TallgrassError
 from tallgrass.ledger.redaction import redact
+from tallgrass.nodes.effect_states import compensation_of
 from tallgrass.nodes.entries import AttemptStatus, Kind, TaskState
 from tallgrass.nodes.machinery import Machinery, Result
 from tallgrass.nodes.protocols import NodeCall, NodeFailure, NodeLog, NodeOutcome
 from tallgrass.nodes.retry_policy import RetryDecision
 from tallgrass.nodes.values import type_name
-from tallgrass.nodes.views import ATTEMPTS, FAILED, POST, PRE
+from tallgrass.nodes.views import ATTEMPTS, COMPENSATION, FAILED, POST, PRE
 from tallgrass.nodes.wal_store import RunWal
 
 
@@ -23,17 +25,19 @@ class TaskLog:
         self._machinery = machinery
         self._call = call
         self._run = run
+        self._state = run.task(call.task)
         self._identity = identity
         self._key = key
 
     @property
     def state(self) -> TaskState:
         """What the journal says of the task, by whomever."""
-        return self._run.task(self._call.task)
+        return self._state
 
     def for_hooks(self) -> NodeLog:
         """Return the part that hooks and effects may write to."""
-        return NodeLog(self._run, self._call.task)
+        stored = partial(self._machinery.stored, sensitive=self._call.sensitive)
+        return NodeLog(self._run, self._call.task, stored, self._machinery.value_of)
 
     def commit(self, end: int) -> None:
         """Return when the journal is on the disk up to `end`."""
@@ -41,22 +45,11 @@ class TaskLog:
 
     def write_pre(self, inputs: Any) -> None:
         """Write what the node is given; it is durable with the attempt that follows."""
-        call, parts, admission = self._call, self._call.identity, self._call.admission
         body = {
             "identity": self._identity,
-            "pipeline": call.pipeline,
-            "env": call.env,
             "cache_key": self._key,
-            "code_version": parts.code_version,
-            "inputs_hash": parts.inputs_hash,
-            "data_version": parts.data_version,
-            "inputs": self._machinery.payloads.put(inputs, sensitive=call.sensitive),
-            "environment": dict(self._machinery.environment),
-            "dataset": call.declaration.dataset,
-            "care_label": admission.care_label,
-            "governance_ref": admission.governance_ref,
-            "policy_ref": admission.policy_ref,
-            "sovereignty": dict(admission.sovereignty),
+            **self._described_call(),
+            "inputs": self._machinery.payloads.put(inputs, sensitive=self._call.sensitive),
         }
         self._append(Kind.PRE, body)
         self._show(PRE)
@@ -92,8 +85,11 @@ class TaskLog:
         self._show(ATTEMPTS, POST)
 
     def write_hit(self, result: Result) -> None:
-        """Write a result of the cache; not synced, for the cache has it: nothing can be lost."""
-        self._append(Kind.HIT, self._result(result))
+        """Write a result of the cache; not synced, for the cache has it: nothing can be lost.
+
+        It has no attempt and no entry before it, so it says itself what was asked for.
+        """
+        self._append(Kind.HIT, {**self._described_call(), **self._result(result), "attempt": 0})
         self._show(POST)
 
     def write_failed(self, error: BaseException, decision: RetryDecision) -> None:
@@ -108,9 +104,12 @@ class TaskLog:
         self._show(ATTEMPTS, FAILED)
 
     def settle_failure(self, error: BaseException | None, inputs: Any) -> None:
-        """Compensate and roll back what a failure left; after a crash, what is left of it."""
-        task, hooks = self.state, self._machinery.hooks
-        if task.failed is None or task.rolled_back:
+        """Compensate, roll back and escalate a failure; after a crash, what is left of that.
+
+        What the gate does not allow now waits for the next time that the run meets the node.
+        """
+        task = self.state
+        if task.failed is None:
             return
         failure = NodeFailure(
             call=self._call,
@@ -119,16 +118,52 @@ class TaskLog:
             inputs=inputs,
             log=self.for_hooks(),
             error=error,
+            admit=partial(self._machinery.gate.admit, self._call.declaration),
+            described=self.described,
         )
-        if failure.effects_begun and hooks.compensator is not None:
-            self._machinery.gate.admit(self._call.declaration)
-            hooks.compensator.compensate(failure)
+        if not task.rolled_back and self._compensated(failure):
+            self._roll_back(failure)
+        self._escalate(failure)
+
+    def _compensated(self, failure: NodeFailure) -> bool:
+        """Undo effects; tell whether nothing is held back by the gate."""
+        compensator = self._machinery.hooks.compensator
+        if compensator is None or not failure.effects_begun:
+            return True
+        try:
+            failure.admit()
+            compensator.compensate(failure)
+        except GovernanceError as refused:
+            self._machinery.report.compensation_held(self._call, refused)
+            return False
+        finally:
+            self._show(COMPENSATION)
+        return True
+
+    def _roll_back(self, failure: NodeFailure) -> None:
         # Written before the call: it is made at most once, whatever becomes of it.
-        self._run.commit(self._append(Kind.ROLLED_BACK, {}))
+        comes_to = compensation_of(failure.task).value
+        self._run.commit(self._append(Kind.ROLLED_BACK, {"compensation": comes_to}))
         self._show()
-        rollback = hooks.rollback
+        rollback = self._machinery.hooks.rollback
         if rollback is not None:
             self._machinery.report.guarded(self._call, "rollback", lambda: rollback(failure))
+
+    def _escalate(self, failure: NodeFailure) -> None:
+        """Raise each alert until it was noted that it is raised."""
+        escalation = self._machinery.hooks.escalation
+        if escalation is None:
+            return
+        for alert in escalation.alerts(failure):
+            if alert in failure.task.escalated:
+                continue
+
+            def escalate(alert: str = alert) -> None:
+                escalation.escalate(failure, alert)
+                self._append(Kind.ESCALATED, {"alert": alert})
+
+            self._machinery.report.guarded(self._call, "escalation", escalate)
+        self._show(FAILED)
 
     def emit_lineage(self, outcome: NodeOutcome) -> None:
         """Hand lineage on, once a result; what was not noted is handed on again, under its ids."""
@@ -144,6 +179,13 @@ class TaskLog:
 
         self._machinery.report.guarded(self._call, "lineage", emit)
 
+    def refusal(self, failed: Mapping[str, Any]) -> NodeFailed:
+        """Return what says that the node failed for good before."""
+        call, said = self._call, failed["error"]["message"] or failed["error"]["type"]
+        return NodeFailed(
+            f"{call.node_id} failed for good in run {call.run_id}: {said} ({failed['why']})"
+        )
+
     def described(self, error: BaseException) -> dict[str, Any]:
         """Say what an error was; its text only where it cannot hold what must not be told."""
         return {
@@ -152,10 +194,31 @@ class TaskLog:
             "message": None if self._call.sensitive else redact(str(error)),
         }
 
+    def _described_call(self) -> dict[str, Any]:
+        """Say what was asked for, as lineage tells it."""
+        call, parts, admission = self._call, self._call.identity, self._call.admission
+        return {
+            "pipeline": call.pipeline,
+            "env": call.env,
+            "code_version": parts.code_version,
+            "inputs_hash": parts.inputs_hash,
+            "data_version": parts.data_version,
+            "environment": dict(self._machinery.environment),
+            "dataset": call.declaration.dataset,
+            "reads": list(call.declaration.reads),
+            "writes": list(call.declaration.writes),
+            "sensitive": call.sensitive,
+            "care_label": admission.care_label,
+            "governance_ref": admission.governance_ref,
+            "policy_ref": admission.policy_ref,
+            "sovereignty": dict(admission.sovereignty),
+        }
+
     def _result(self, result: Result) -> dict[str, Any]:
         return {
             "identity": self._identity,
             "cache_key": self._key,
+            "code_version": self._call.identity.code_version,
             "result": result.stored,
             "result_hash": result.hash,
         }

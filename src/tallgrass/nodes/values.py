@@ -63,6 +63,10 @@ class Values:
                 )
         self._extensions = {each.tag: each for each in extensions}
 
+    def extended(self, extensions: Sequence[Extension]) -> "Values":
+        """Return these with more extensions."""
+        return Values(self._types.values(), (*self._extensions.values(), *extensions))
+
     def encode(self, value: Any) -> Any:
         """Return the JSON value that is stored; what could not be read back is refused."""
         return _Encoder(self._types, self._extensions, "node_result_unstorable").encode(value)

@@ -23,7 +23,6 @@ from weakref import WeakValueDictionary
 from tallgrass.clock import Clock, format_instant, system_clock
 from tallgrass.errors import (
     InvalidInput,
-    NodeWalDamaged,
     NodeWalUnusable,
     RunBusy,
     TallgrassError,
@@ -31,6 +30,7 @@ from tallgrass.errors import (
 from tallgrass.nodes.entries import FORMAT, Entry, Kind, RunState, TaskId, TaskState
 from tallgrass.nodes.files import (
     Files,
+    lock_file,
     make_and_open,
     open_root,
     read_file,
@@ -38,7 +38,7 @@ from tallgrass.nodes.files import (
     translated,
 )
 from tallgrass.nodes.identity import file_name_of, id_of_file_name
-from tallgrass.nodes.journal import Frame, Journal, read_frames, salvaged
+from tallgrass.nodes.journal import Frame, Journal, is_damaged, read_frames, salvaged
 from tallgrass.nodes.views import views_of
 
 JOURNAL_NAME: Final = ".journal"
@@ -59,6 +59,8 @@ class RunWal:
         self._clock = clock
         self._lock = threading.Lock()
         self._views_checked = False
+        #: How many files were wrong when it was opened.
+        self.views_mended = 0
         #: Nodes of this process that are at work on it.
         self.users = 0
 
@@ -75,7 +77,7 @@ class RunWal:
                 body = {"run_id": self.run_id, "format": FORMAT}
                 self._append(Entry(kind=Kind.RUN, task=None, at=self._now(), body=body))
             if not self._views_checked:
-                self.rebuild_views()
+                self.views_mended = self.rebuild_views()
                 self._views_checked = True
         except BaseException:
             self._journal.unlock()
@@ -113,10 +115,14 @@ class RunWal:
 
     def write_views(self, task: TaskId, *names: str) -> None:
         """Replace the named files of a task by what the journal says, or all of them."""
-        with self._lock, translated(self._place(task)), self._task_folder(task) as folder:
-            for name, data in views_of(self.run_id, self.state.task(task)).items():
-                if (not names or name in names) and data is not None:
-                    replace_file(self._files, name, data, folder=folder)
+        with self._lock, translated(self._place(task)):
+            folder = self._open_task_folder(task)
+            try:
+                for name, data in views_of(self.run_id, self.state.task(task), names).items():
+                    if data is not None:
+                        replace_file(self._files, name, data, folder=folder)
+            finally:
+                os.close(folder)
 
     def rebuild_views(self) -> int:
         """Make every file say what the journal says; return how many did not."""
@@ -128,17 +134,19 @@ class RunWal:
         os.close(self._folder)
 
     def _rebuild(self, task: TaskId) -> int:
-        changed = 0
-        with self._lock, translated(self._place(task)), self._task_folder(task) as folder:
-            for name, data in views_of(self.run_id, self.state.task(task)).items():
-                if _content(name, folder) == data:
-                    continue
-                changed += 1
-                if data is None:
-                    self._files.remove(name, folder=folder)
-                else:
-                    replace_file(self._files, name, data, folder=folder)
-        return changed
+        with self._lock, translated(self._place(task)):
+            folder = self._open_task_folder(task)
+            try:
+                views = views_of(self.run_id, self.state.task(task))
+                wrong = {n: data for n, data in views.items() if _content(n, folder) != data}
+                for name, data in wrong.items():
+                    if data is None:
+                        self._files.remove(name, folder=folder)
+                    else:
+                        replace_file(self._files, name, data, folder=folder)
+            finally:
+                os.close(folder)
+        return len(wrong)
 
     def _append(self, entry: Entry) -> int:
         with self._lock:
@@ -146,17 +154,17 @@ class RunWal:
             self.state.apply(entry, end)
             return end
 
-    @contextmanager
-    def _task_folder(self, task: TaskId) -> Iterator[int]:
-        names = [file_name_of(task.node_id)]
-        if not self.state.task(task).is_first:
-            names += [TASKS_NAME, file_name_of(task.task_id)]
-        with contextlib.ExitStack() as opened:
-            folder = self._folder
-            for name in names:
-                folder = make_and_open(self._files, name, folder=folder)
-                opened.callback(os.close, folder)
-            yield folder
+    def _open_task_folder(self, task: TaskId) -> int:
+        folder = make_and_open(self._files, file_name_of(task.node_id), folder=self._folder)
+        if self.state.task(task).is_first:
+            return folder
+        for name in (TASKS_NAME, file_name_of(task.task_id)):
+            outer = folder
+            try:
+                folder = make_and_open(self._files, name, folder=outer)
+            finally:
+                os.close(outer)
+        return folder
 
     def _place(self, task: TaskId) -> str:
         return f"the log of {self.run_id}/{task.node_id}/{task.task_id}"
@@ -236,42 +244,51 @@ class WalStore:
                     found.append(id_of_file_name(folder.name))
         return found
 
+    def newest_run_ids(self) -> list[str]:
+        """Return the runs that have a journal, the one that was written to last first."""
+        return sorted(self.run_ids(), key=self._written_at, reverse=True)
+
     def read(self, run_id: str) -> RunState:
         """Return what a run's journal says now, without waiting and without changing anything."""
-        reading = read_frames(self._journal_bytes(run_id))
         state = RunState(run_id)
-        for frame in reading.frames:
+        for frame in read_frames(self._journal_bytes(run_id)).frames:
             state.apply(Entry.read(frame.payload), frame.end)
         return state
+
+    def entries(self, run_id: str) -> list[Entry]:
+        """Return what a run's journal holds now, entry by entry."""
+        frames = read_frames(self._journal_bytes(run_id)).frames
+        return [Entry.read(frame.payload) for frame in frames]
 
     def rebuild(self, run_id: str) -> int:
         """Make a run's files again from its journal; return how many were not as it says."""
         self._require_known(run_id)
+        was_open = run_id in self._runs
         with self.run(run_id) as run:
-            return run.rebuild_views()
+            # To open a run puts its files right already; that counts.
+            return run.rebuild_views() + (0 if was_open else run.views_mended)
 
     def salvage(self, run_id: str) -> int:
         """Keep what stands before a damage as the journal; return how many bytes were set aside.
 
         The damaged file stays beside it. Nodes whose entries are lost will run again.
         """
-        data = self._journal_bytes(run_id)
-        try:
-            read_frames(data)
-        except NodeWalDamaged:
-            whole, lost = salvaged(data)
-        else:
-            return 0
-        with self._door(run_id), translated(self.root / run_id):
+        self._require_known(run_id)
+        with self._door(run_id), translated(self.root), contextlib.ExitStack() as opened:
             self._forget(run_id)
             folder = self._open_run_folder(run_id)
-            try:
-                replace_file(self._files, f"{JOURNAL_NAME}.damaged", data, folder=folder)
-                replace_file(self._files, JOURNAL_NAME, whole, folder=folder)
-                self._files.sync_folder(folder)
-            finally:
-                os.close(folder)
-        return lost
+            opened.callback(os.close, folder)
+            journal = self._files.open(JOURNAL_NAME, os.O_RDWR, folder=folder)
+            opened.callback(os.close, journal)
+            lock_file(journal, self._lock_timeout_s, f"the run {run_id}", self._sleep)
+            data = self._journal_bytes(run_id)
+            whole, _ = salvaged(data)
+            if not is_damaged(data):
+                return 0
+            replace_file(self._files, f"{JOURNAL_NAME}.damaged", data, folder=folder, durable=True)
+            replace_file(self._files, JOURNAL_NAME, whole, folder=folder, durable=True)
+            self._files.sync_folder(folder)
+        return len(data.rstrip(b"\0")) - len(whole)
 
     def close(self) -> None:
         """Close every run that no node is at work on."""
@@ -325,21 +342,29 @@ class WalStore:
         with translated(place):
             folder = self._open_run_folder(run_id)
             try:
-                flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+                flags = os.O_RDWR | os.O_CREAT
                 descriptor = self._files.open(JOURNAL_NAME, flags, folder=folder)
-                self._files.sync_folder(folder)
             except OSError:
                 os.close(folder)
                 raise
-        journal = Journal(descriptor, place=place, files=self._files, sleep=self._sleep)
+        journal = Journal(
+            descriptor,
+            place=place,
+            files=self._files,
+            sleep=self._sleep,
+            folders=(folder, self._root_descriptor()),
+        )
         return RunWal(run_id, folder, journal, files=self._files, clock=self._clock)
 
     def _open_run_folder(self, run_id: str) -> int:
+        root = self._root_descriptor()
+        return make_and_open(self._files, file_name_of(run_id), folder=root)
+
+    def _root_descriptor(self) -> int:
         with self._lock:
             if self._root_folder is None:
                 self._root_folder = open_root(self.root)
-        name = file_name_of(run_id)
-        return make_and_open(self._files, name, folder=self._root_folder, durable=True)
+            return self._root_folder
 
     def _journal_bytes(self, run_id: str) -> bytes:
         self._require_known(run_id)
@@ -351,9 +376,15 @@ class WalStore:
                 os.close(folder)
         return data or b""
 
+    def _written_at(self, run_id: str) -> int:
+        with contextlib.suppress(OSError):
+            return (self.root / file_name_of(run_id) / JOURNAL_NAME).lstat().st_mtime_ns
+        return 0
+
     def _require_known(self, run_id: str) -> None:
         if not (self.root / file_name_of(run_id) / JOURNAL_NAME).is_file():
-            raise NodeWalUnusable(f"there is no run {run_id!r} below {self.root}")
+            message = f"there is no run {run_id!r} below {self.root}"
+            raise NodeWalUnusable(message, code="node_run_unknown")
 
 
 def _content(name: str, folder: int) -> bytes | None:

@@ -18,7 +18,7 @@ NAMESPACE = "kfm-nodd"
 _SPEC = "https://openlineage.io/spec"
 SCHEMA_URL = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
 #: Our own facet adds fields to the base facet, whose schema allows it.
-_BASE_RUN_FACET = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunFacet"
+BASE_RUN_FACET = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunFacet"
 
 
 class EventType(StrEnum):
@@ -92,7 +92,7 @@ def build_event(
                 "namespace": NAMESPACE,
                 "name": job_name(run.dataset),
                 "facets": {
-                    "jobType": _facet(
+                    "jobType": facet(
                         producer,
                         "2-0-4/JobTypeJobFacet",
                         processingType="BATCH",
@@ -109,18 +109,18 @@ def build_event(
 
 def _run_facets(producer: str, run: LineageRun, error: str | None) -> dict[str, object]:
     facets: dict[str, object] = {
-        "nominalTime": _facet(
+        "nominalTime": facet(
             producer,
             "1-0-1/NominalTimeRunFacet",
             nominalStartTime=format_instant(run.nominal_start),
             nominalEndTime=format_instant(run.nominal_end),
         ),
-        "processing_engine": _facet(
+        "processing_engine": facet(
             producer, "1-1-1/ProcessingEngineRunFacet", name="tallgrass", version=run.code_version
         ),
         "kfm_wal": {
             "_producer": producer,
-            "_schemaURL": _BASE_RUN_FACET,
+            "_schemaURL": BASE_RUN_FACET,
             "walId": run.wal_id,
             "attempt": run.attempt_no,
             "provActivityId": run.activity_id,
@@ -129,7 +129,7 @@ def _run_facets(producer: str, run: LineageRun, error: str | None) -> dict[str, 
         },
     }
     if error is not None:
-        facets["errorMessage"] = _facet(
+        facets["errorMessage"] = facet(
             producer, "1-0-1/ErrorMessageRunFacet", message=error, programmingLanguage="PYTHON"
         )
     return facets
@@ -143,24 +143,23 @@ def _input(producer: str, source: SourceObject) -> dict[str, object]:
     }
     version = source.version_id or source.etag
     if version is not None:
-        facet = _facet(producer, "1-0-1/DatasetVersionDatasetFacet", datasetVersion=version)
-        described["facets"] = {"version": facet}
+        described["facets"] = {
+            "version": facet(producer, "1-0-1/DatasetVersionDatasetFacet", datasetVersion=version)
+        }
     if source.size is not None:
-        facet = _facet(
+        statistics = facet(
             producer, "1-0-0/InputStatisticsInputDatasetFacet", size=source.size, fileCount=1
         )
-        described["inputFacets"] = {"inputStatistics": facet}
+        described["inputFacets"] = {"inputStatistics": statistics}
     return described
 
 
 def _output(producer: str, output: Output) -> dict[str, object]:
     facets: dict[str, object] = {
-        "version": _facet(
-            producer, "1-0-1/DatasetVersionDatasetFacet", datasetVersion=output.sha256
-        )
+        "version": facet(producer, "1-0-1/DatasetVersionDatasetFacet", datasetVersion=output.sha256)
     }
     if output.change is not None:
-        facets["lifecycleStateChange"] = _facet(
+        facets["lifecycleStateChange"] = facet(
             producer,
             "1-0-1/LifecycleStateChangeDatasetFacet",
             lifecycleStateChange=output.change.value,
@@ -170,14 +169,15 @@ def _output(producer: str, output: Output) -> dict[str, object]:
         "name": f"{output.collection_id}/{output.item_id}",
         "facets": facets,
         "outputFacets": {
-            "outputStatistics": _facet(
+            "outputStatistics": facet(
                 producer, "1-0-2/OutputStatisticsOutputDatasetFacet", size=output.size, fileCount=1
             )
         },
     }
 
 
-def _facet(producer: str, schema: str, **fields: object) -> dict[str, object]:
+def facet(producer: str, schema: str, **fields: object) -> dict[str, object]:
+    """Return one of the published facets, `schema` being its version and name."""
     name = schema.partition("/")[2]
     return {
         "_producer": producer,

@@ -105,22 +105,25 @@ class NodeGovernance:
 
         run_guarded(self._runner, work, by, _CLEAR, f"node:{_place(run_id, task.id)}")
 
-    def allow_rerun(self, approval_id: str, run_id: str, task: TaskId) -> None:
-        """Use an approval up for a task that is run again; the same task has it ever after."""
+    def allow_rerun(self, approval_id: str, run_id: str, task: TaskId, dataset: str | None) -> None:
+        """Use an approval up for a task that is run again; the same task has it ever after.
+
+        The dataset is the task's own, whatever the plan says: its policy tells how many approve.
+        """
         approval_id = _id(approval_id)
+        policy = self._policies.of(dataset or "")
         used_for = f"{rerun_plan.PURPOSE}:{_place(run_id, task)}"
 
         def work(tx: Transaction) -> None:
             lock_governance(tx)
             approval = self._approvals.read(tx, approval_id)
             plan = rerun_plan.rerun_plan_from(approval.summary)
-            if plan is None or not plan.allows(run_id, task):
+            if plan is None or not plan.allows(run_id, task, dataset):
                 raise ApprovalInvalid(
                     f"{approval_id} was not given for running {_place(run_id, task)} again"
                 )
             if approval.used_for == used_for:
                 return
-            policy = self._policies.of(plan.dataset or "")
             self._approvals.use(
                 tx,
                 approval_id,

@@ -371,6 +371,9 @@ NODE_FAILED: Final = "node_failed"
 NODE_UNCACHED: Final = "node_uncached"
 NODE_CACHE_UNUSABLE: Final = "node_cache_unusable"
 NODE_HOOK_FAILED: Final = "node_hook_failed"
+NODE_COMPENSATION_FAILED: Final = "node_compensation_failed"
+NODE_COMPENSATION_HELD: Final = "node_compensation_held"
+NODE_ALERT: Final = "node_alert"
 
 _UNIT_FIELDS: Final = ("wal_id", "dataset", "object_uri_hash", "status", "error_code", "message")
 
@@ -523,6 +526,24 @@ EVENTS: Final = _table(
             level="error",
             fields=("pipeline", "run_id", "node", "task_id", "hook", "message"),
             meaning="lineage, a watcher or the rollback of a node failed; its result stands",
+        ),
+        LogEvent(
+            name=NODE_COMPENSATION_FAILED,
+            level="error",
+            fields=("pipeline", "run_id", "node", "task_id", "effect", "tries", "message"),
+            meaning="an effect of a failed node could not be undone: a person must look at it",
+        ),
+        LogEvent(
+            name=NODE_COMPENSATION_HELD,
+            level="warning",
+            fields=("pipeline", "run_id", "node", "task_id", "error_code", "message"),
+            meaning="governance does not allow to undo effects now; it is tried again on resume",
+        ),
+        LogEvent(
+            name=NODE_ALERT,
+            level="error",
+            fields=("pipeline", "run_id", "node", "task_id", "alert", "review_ref", "message"),
+            meaning="a node's failure was raised to governance; review_ref: its review, if any",
         ),
     )
 )

@@ -1,0 +1,91 @@
+"""What is said of a node and of a call of it, and what a strict runner wants to hear."""
+
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from importlib import metadata
+from typing import Any, Final
+
+from tallgrass.errors import InvalidInput
+from tallgrass.nodes.compensation import require_compensation
+from tallgrass.nodes.identity import file_name_of
+from tallgrass.nodes.protocols import NodeDeclaration
+from tallgrass.nodes.retry_policy import RetryPolicy
+
+#: A wrapped function says under this name what it is.
+_WRAPPED_NAME: Final = "__tallgrass_node__"
+_DECLARED: Final = frozenset(each.name for each in fields(NodeDeclaration))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a call says beside its node and its inputs."""
+
+    run_id: str | None = None
+    task_id: str | None = None
+    retry: RetryPolicy | None = None
+    approval: str | None = None
+    #: What else the result depends on; it counts in the identity and is never given to the node.
+    beside: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrappedNode:
+    """What a wrapped function says of itself; the function inside is its ``__wrapped__``."""
+
+    runner: Any
+    declaration: NodeDeclaration
+    retry: RetryPolicy | None
+
+
+def marked(function: Callable[..., Any], node: WrappedNode) -> Callable[..., Any]:
+    """Let a function say which node it is."""
+    setattr(function, _WRAPPED_NAME, node)
+    return function
+
+
+def wrapped_node(function: Any) -> WrappedNode | None:
+    """Return what a function says of itself, if a runner wrapped it."""
+    node = getattr(function, _WRAPPED_NAME, None)
+    return node if isinstance(node, WrappedNode) else None
+
+
+def declaration_of(node_id: str, **declared: Any) -> NodeDeclaration:
+    """Return the declaration; an option that no node has is refused."""
+    unknown = sorted(set(declared) - _DECLARED)
+    if unknown:
+        raise InvalidInput(
+            f"a node has no option {', '.join(unknown)}", code="node_declaration_invalid"
+        )
+    file_name_of(node_id)
+    declaration = NodeDeclaration(node_id=node_id, **declared)
+    if declaration.compensate_fn is not None:
+        require_compensation(declaration.compensate_fn)
+        declaration = replace(declaration, has_effects=True)
+    return declaration
+
+
+def require_complete(declaration: NodeDeclaration) -> None:
+    """Refuse a node that does not say its version, or what governs its effects."""
+    if declaration.code_version is None:
+        raise InvalidInput(
+            f"{declaration.node_id} has no code_version, and this runner is strict",
+            code="node_code_version_missing",
+        )
+    governed = declaration.compensate_fn is not None or declaration.procedure is not None
+    if declaration.has_effects and not governed:
+        raise InvalidInput(
+            f"{declaration.node_id} has effects, and neither compensate_fn nor procedure",
+            code="node_declaration_invalid",
+        )
+
+
+def environment() -> dict[str, str]:
+    """Return what of the surroundings is told; nothing that names a host, a user or a secret."""
+    return {
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "tallgrass": metadata.version("tallgrass"),
+    }
