@@ -26,6 +26,8 @@ PLACES = ("before", "within", "after", "never")
 class KillingSink:
     """Files, and a process that is killed before, within or after writing them."""
 
+    kept_in = "files"
+
     def __init__(self, root: Path, place: str) -> None:
         self._files = FileLineage(root)
         self._place = place
