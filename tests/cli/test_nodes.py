@@ -269,7 +269,9 @@ def test_a_damaged_run_stops_no_rebuild_of_others_and_can_be_salvaged(folder: Pa
     assert (alone.code, alone.error["code"]) == (1, "node_wal_damaged")
     (told,) = nodes(folder, "rebuild", "good", "--salvage").json["runs"]
     assert told["salvaged_bytes"] > 0
-    assert (folder / "wal" / "good" / ".journal.damaged").read_bytes().count(b"?") == 1
+    kept = (folder / "wal" / "good" / ".journal.damaged").read_bytes()
+    # Not a lone mark: checksums may hold any byte.
+    assert kept.count(b"?ttempt_end") == 1
     tasks = nodes(folder, "show", "good").json["tasks"]
     assert [t["status"] for t in tasks] == ["succeeded", "succeeded", "unfinished"]
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.errors import InvalidInput, NodeWalUnusable, TransientError
+from tallgrass.errors import InvalidInput, NodeWalUnusable, RunBusy, TransientError
 from tallgrass.nodes import NodeHooks, NodeRunner, RetryPolicy, current_node
 from tallgrass.nodes.protocols import NodeStatus
+from tallgrass.nodes.steps import drive_async, patiently
 from tests.nodes.faulty_files import ScriptedFiles
 from tests.nodes.running import Watched, failing_first
 
@@ -217,3 +219,73 @@ def test_signals_of_langgraph_are_no_failures(watched: Watched) -> None:
     assert statuses == ["suspended"] * 3 + ["succeeded"]
     assert watched.recorder.total("kfm.node_retries") == 0
     assert {outcome.status.value for outcome in watched.outcomes} == {"suspended", "succeeded"}
+
+
+def test_a_cancellation_while_others_hold_the_run_is_not_lost(watched: Watched) -> None:
+    """It comes while the lock is asked for, which is refused: the refusal does not swallow it."""
+    asked, go_on = threading.Event(), threading.Event()
+
+    def busy() -> None:
+        asked.set()
+        go_on.wait(60)
+        raise RunBusy("held")
+
+    async def cancel() -> None:
+        steps = patiently(busy, 3600.0, time.monotonic)
+        task = asyncio.create_task(drive_async(steps))
+        await asyncio.to_thread(asked.wait, 60)
+        task.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(asyncio.wait_for(cancel(), 120))
+
+
+def test_a_stop_iteration_ends_a_node_and_no_event_loop(watched: Watched) -> None:
+    """`next` of something empty: no future can carry that error, so another one says it."""
+
+    def empty(_state: Any) -> Any:
+        return next(iter(()))
+
+    runner = watched.runner()
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        asyncio.run(asyncio.wait_for(arun(runner, empty), 120))
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        runner.run(node_id="plain", code_version="v1", inputs={}, exec_fn=empty)
+    assert {outcome.status for outcome in watched.outcomes} == {NodeStatus.FAILED}
+
+
+def test_a_hook_that_stops_an_iteration_ends_no_event_loop(watched: Watched) -> None:
+    """What blocks is done in a thread, whose errors come back, whatever they are."""
+
+    class Rules:
+        fingerprint = "rules-1"
+
+        def before(self, call: Any, inputs: Any) -> None:
+            next(iter(()))
+
+        def after(self, call: Any, inputs: Any, result: Any) -> None:
+            """Allow it."""
+
+    runner = watched.runner(hooks=NodeHooks(validators=(Rules(),)))
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        asyncio.run(asyncio.wait_for(arun(runner, lambda state: state), 120))
+
+
+@pytest.mark.conformance("NR-4.2")
+def test_a_state_that_is_changed_meanwhile_is_run_as_it_was_hashed(watched: Watched) -> None:
+    """Else the result of the new state would be kept, for everybody, under the old one's key."""
+
+    async def node(state: Any) -> Any:
+        return {"out": state["x"]["deep"]}
+
+    async def change() -> Any:
+        state = {"x": {"deep": 1}}
+        task = asyncio.create_task(arun(watched.runner(), node, inputs=state))
+        await asyncio.sleep(0)
+        state["x"]["deep"] = 2
+        return await task
+
+    assert asyncio.run(change()) == {"out": 1}

@@ -170,3 +170,15 @@ def test_bound_methods_and_partials_count_what_they_are_bound_to() -> None:
         make = made(source, factory)
         versions = [derive_code_version(make(by), VALUES) for by in (1, 1, 2)]
         assert versions[0] == versions[1] != versions[2]
+
+
+def test_a_value_that_holds_itself_gives_no_version() -> None:
+    """It cannot be hashed; the node runs all the same, uncached."""
+    table: dict[str, Any] = {}
+    table["all"] = [table]
+
+    def node(state: Any) -> Any:
+        return state, table
+
+    with pytest.raises(InvalidInput, match="holds itself"):
+        derive_code_version(node, VALUES)

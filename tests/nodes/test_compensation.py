@@ -26,7 +26,7 @@ from tallgrass.nodes import (
     stage_file,
 )
 from tallgrass.nodes.compensation import Compensations, require_compensation
-from tallgrass.nodes.entries import Kind
+from tallgrass.nodes.entries import Kind, TaskId
 from tallgrass.nodes.gatekeeper import GovernanceGate
 from tests.nodes.effect_roles import play
 from tests.nodes.running import Watched
@@ -419,6 +419,15 @@ def test_staged_files_of_a_success_stay(watched: Watched, tmp_path: Path) -> Non
     assert place.read_text() == "whole"
 
 
+def test_what_is_there_already_is_not_staged(watched: Watched, tmp_path: Path) -> None:
+    """A failure would remove what the node did not make."""
+    place = tmp_path / "one.nc"
+    place.write_text("of somebody else")
+    with pytest.raises(InvalidInput, match="is there already"):
+        run(watched.runner(), lambda _state: {"place": str(stage_file(place))})
+    assert place.read_text() == "of somebody else"
+
+
 def test_an_effect_that_was_tried_twice_is_undone_once(watched: Watched) -> None:
     """Under one key there is one effect outside, however often it was begun."""
     undone: list[str] = []
@@ -546,3 +555,51 @@ def test_a_retry_that_succeeds_undoes_nothing(watched: Watched) -> None:
 
     assert run(watched.runner(), node, compensate_fn=lambda *each: undone.append(each)) == {}
     assert undone == []
+
+
+class Anybody:
+    """Whoever asks may clear a failed node."""
+
+    def require(self, approval: str, run_id: str, task: TaskId) -> None:
+        """Allow it."""
+
+
+@pytest.mark.conformance("NR-12.5")
+def test_after_a_clearing_a_failed_compensation_counts_again(watched: Watched) -> None:
+    """What stood when it was cleared, and now cannot be undone, is not passed over in silence."""
+    runner = watched.runner(approvals=Anybody())
+
+    def fail(**options: Any) -> str:
+        with pytest.raises(ValidationError):
+            run(runner, two_effects_then_wrong, **options)
+        said: str = watched.view(FAILED)["compensation"]
+        runner.clear(run_id="run-1", node_id="publish", approval="A-1")
+        return said
+
+    def cannot(_state: Any, _entry: Any) -> None:
+        raise ValidationError("no way")
+
+    undone: Undone = []
+    assert [fail(procedure="SOP-7"), fail(procedure="SOP-7")] == ["left", "left"]
+    assert fail(compensate_fn=cannot) == "failed"
+    assert fail(compensate_fn=lambda *each: undone.append(each)) == "done"
+    assert [entry["key"] for _, entry in undone] == ["b", "a"]
+
+
+@pytest.mark.conformance("NR-7.3")
+def test_each_try_is_given_the_state_before_the_node(watched: Watched) -> None:
+    """What one try does to it reaches neither the next nor the caller."""
+    state: dict[str, Any] = {"rows": [1]}
+    given: list[tuple[list[int], bool]] = []
+
+    def undo(previous: Any, entry: Any) -> None:
+        given.append((list(previous["rows"]), "seen" in entry))
+        previous["rows"].append(2)
+        entry["seen"] = True
+        if len(given) == 1:
+            raise ConnectionError
+
+    with pytest.raises(ValidationError):
+        run(watched.runner(), two_effects_then_wrong, inputs=state, compensate_fn=undo)
+    assert given == [([1], False)] * 3
+    assert state == {"rows": [1]}

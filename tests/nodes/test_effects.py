@@ -26,6 +26,7 @@ from tallgrass.nodes import effects as effects_module
 from tallgrass.nodes.effect_states import EffectState, effects_begun, effects_of, latest_effect
 from tallgrass.nodes.entries import Kind
 from tallgrass.nodes.gatekeeper import GovernanceGate
+from tallgrass.nodes.protocols import NodeLog
 from tests.nodes.effect_roles import play
 from tests.nodes.faulty_files import ScriptedFiles
 from tests.nodes.running import Watched
@@ -404,3 +405,66 @@ def test_the_log_shows_effects_of_a_node_that_failed_by_its_rules(watched: Watch
     with pytest.raises(ValidationError):
         run(watched.runner(), node)
     assert json.dumps(watched.view("run-1/publish/compensation.json")).count('"left"') == 1
+
+
+@pytest.mark.conformance("NR-5.7", "NR-7.2")
+def test_an_attempt_that_is_given_up_at_its_intent_makes_no_effect(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time is over when the intent is on the disk: the effect was compensated by then."""
+    given_up, ended = threading.Event(), threading.Event()
+    made: list[str] = []
+    commit = NodeLog.commit
+
+    def slow_commit(log: NodeLog, end: int) -> None:
+        commit(log, end)
+        if threading.current_thread().name == "node-publish":
+            given_up.wait(60)
+
+    def node(_state: Any) -> Any:
+        try:
+            effect("put", key="a", do=lambda: made.append("a"))
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(NodeLog, "commit", slow_commit)
+    runner = watched.runner(retry=RetryPolicy(max_attempts=1))
+    with pytest.raises(TimeoutError):
+        run(runner, node, timeout_s=0.2)
+    given_up.set()
+    assert ended.wait(60)
+    assert made == []
+
+
+@pytest.mark.conformance("NR-5.7")
+def test_an_async_effect_that_is_cancelled_at_its_intent_was_not_made(watched: Watched) -> None:
+    """It is certain that it was not made, so the next process makes it."""
+    made: list[str] = []
+    runner = watched.runner()
+
+    async def node(_state: Any) -> Any:
+        await aeffect("put", key="a", do=lambda: made.append("a"))
+        return {"made": len(made)}
+
+    given: dict[str, Any] = {
+        "node_id": "publish", "code_version": "v1", "inputs": {}, "procedure": "SOP-7",
+        "has_effects": True, "exec_fn": node,
+    }  # fmt: skip
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(runner.arun(**given))
+        while not any(each.effects for each in _tasks(runner)):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancelled())
+    assert made == []
+    assert asyncio.run(runner.arun(**given)) == {"made": 1}
+
+
+def _tasks(runner: NodeRunner) -> list[TaskState]:
+    """What this process knows of the tasks of its run."""
+    run = runner.wal._runs.get("run-1")
+    return [] if run is None else list(run.state.tasks.values())

@@ -257,3 +257,22 @@ def test_the_rollback_is_called_once_even_if_it_fails(watched: Watched) -> None:
     assert calls == ["fetch"]
     assert watched.view("run-1/fetch/failed.json")["rolled_back"] is True
     assert [name for name, _ in watched.recorder.events].count("node_hook_failed") == 1
+
+
+def test_a_compensation_that_is_refused_from_the_first_is_raised_too(
+    watched: Watched, desk: Desk
+) -> None:
+    """The switch was set before anything was undone."""
+    off: list[str] = []
+    watched.options["gate"] = GovernanceGate(switches=lambda: SwitchedOff(off))
+
+    def node(_state: Any) -> Any:
+        effect("put", key="a", do=str)
+        off.append("*")
+        raise TransientError("later")
+
+    options: dict[str, Any] = {"compensate_fn": print, "retry": RetryPolicy(max_attempts=1)}
+    with pytest.raises(TransientError):
+        run(escalating(watched, desk), node, **options)
+    assert desk.kinds == ["compensation_refused"]
+    assert watched.view("run-1/fetch/failed.json")["compensation"] == "pending"

@@ -19,6 +19,7 @@ from tallgrass.errors import NodeFailed, NodeWalDamaged, TransientError, Validat
 from tallgrass.nodes import NodeHooks, RetryPolicy
 from tallgrass.nodes.entries import Kind
 from tallgrass.nodes.lineage import FileLineage, Lineage, rebuild
+from tallgrass.nodes.lineage_facts import task_uuid
 from tallgrass.nodes.wal_store import WalStore
 from tests.nodes.governed import governed_gate
 from tests.nodes.lineage_roles import PLACES, play
@@ -181,6 +182,51 @@ def test_of_sensitive_data_no_hash_is_told(watched: Watched) -> None:
     for secret in (pre["inputs_hash"], post["result_hash"], pre["task_id"], pre["identity"]):
         assert secret[:20] not in told
     assert "tribal_wells" in told
+
+
+def test_of_sensitive_data_no_name_can_be_found_by_trying(watched: Watched) -> None:
+    """Ids and keys of two runs on one place share nothing that whoever knows the place could make.
+
+    All that a document tells of the run is known to its reader, and all that is not is the place.
+    """
+    run(watched, **WELLS)
+    first, noted = _named_in(watched)
+    journal = WalStore(watched.root / "wal")
+    (task,) = journal.read("run-1").tasks
+    assert task_uuid("hydrology", "run-1", task) not in first
+    rebuild("run-1", journal.entries("run-1"), FileLineage(watched.root.parent / "again"))
+    kept, again = (watched.root.parent / name / "run-1" for name in ("lineage", "again"))
+    for name in (OPENLINEAGE, PROVENANCE):
+        assert (again / name).read_bytes() == (kept / name).read_bytes()
+    watched.close()
+    for folder in (watched.root, kept.parent):
+        shutil.rmtree(folder)
+    run(watched, **WELLS)
+    second, noted_then = _named_in(watched)
+    assert not first & second
+    assert not noted & noted_then
+
+
+def _named_in(watched: Watched) -> tuple[set[str], set[str]]:
+    """The ids of the task in its documents, and the keys under which they are handed on."""
+    (_, complete), (document,) = lines(watched, OPENLINEAGE), lines(watched, PROVENANCE)
+    (activity,) = [each for each in document["@graph"] if "kfm:nodeActivity" in each["@type"]]
+    (task,) = WalStore(watched.root / "wal").read("run-1").tasks.values()
+    (entry,) = task.lineage
+    ids = {complete["run"]["runId"], activity["@id"], *activity["generated"]}
+    return ids, set(entry.body["noted"]["documents"])
+
+
+def test_an_address_that_is_none_is_an_id(watched: Watched) -> None:
+    """What cannot be taken apart is named as it stands, and no document is lost for it."""
+    run(watched, reads=("http://[gauge", "urn:gauge:7"))
+    start, _ = lines(watched, OPENLINEAGE)
+    assert start["inputs"] == [
+        {"namespace": "kfm-nodd", "name": "http://[gauge"},
+        {"namespace": "kfm-nodd", "name": "urn:gauge:7"},
+    ]
+    ids = {each["@id"] for each in lines(watched, PROVENANCE)[0]["@graph"]}
+    assert {"urn:kfm:dataset:http%3A//%5Bgauge", "urn:gauge:7"} <= ids
 
 
 @pytest.mark.conformance("NR-8.1")

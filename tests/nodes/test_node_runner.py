@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,7 @@ from tallgrass.errors import (
     NodeFailed,
     NodeParked,
     Refused,
+    RunBusy,
     TransientError,
     ValidationError,
 )
@@ -27,6 +29,7 @@ from tallgrass.nodes.cache_store import FolderCache
 from tallgrass.nodes.entries import Kind
 from tallgrass.nodes.gatekeeper import GovernanceGate
 from tallgrass.nodes.identity import cache_key
+from tallgrass.nodes.key_locks import FolderLocks
 from tallgrass.nodes.protocols import EnergyUse, NodeFailure, NodeStatus
 from tests.nodes.running import Watched, failing_first
 
@@ -670,3 +673,61 @@ def test_results_of_registered_types_come_back(watched: Watched) -> None:
     for run_id in ("run-1", "run-2", "run-1"):
         node = Counted(use) if run_id == "run-1" else Counted("never called")
         assert run(watched.runner(values=values, run_id=run_id), node) == use
+
+
+def test_verify_mode_calls_no_node_with_effects_again(watched: Watched) -> None:
+    """Its result is not compared, so there is no reason to do anything outside once more."""
+    node = Counted()
+    options: dict[str, Any] = {"has_effects": True, "procedure": "SOP-7"}
+    assert run(watched.runner(), node, **options) == run(
+        watched.runner(verify=True), node, **options
+    )
+    assert node.calls == 1
+
+
+@pytest.mark.conformance("NR-11.2")
+def test_what_the_cache_holds_openly_is_kept_apart_from_a_sensitive_run(watched: Watched) -> None:
+    """A node that was called sensitive only later gets its old result; no log shows it."""
+
+    def place(_state: Any) -> Any:
+        return {"place": "38.5731N"}
+
+    run(watched.runner(run_id="open"), place)
+    assert run(watched.runner(run_id="closed"), place, sensitive=True) == {"place": "38.5731N"}
+    assert watched.view("closed/fetch/post.json")["from_cache"] is True
+    shown = [path for path in (watched.root / "wal" / "closed").rglob("*") if path.is_file()]
+    assert len(shown) > 1
+    assert not any(b"38.5731N" in path.read_bytes() for path in shown)
+
+
+@pytest.mark.conformance("NR-11.4")
+def test_a_switch_that_is_set_while_a_node_waits_for_others_parks_it(watched: Watched) -> None:
+    """The gate said yes before the wait; after it, it is asked again."""
+    off: list[str] = []
+    now = [datetime(2026, 11, 16, 12, tzinfo=UTC)]
+
+    class SlowLocks(FolderLocks):
+        def acquire(self, name: str, timeout_s: float) -> int:
+            off.append("*")
+            now[0] += timedelta(minutes=4)
+            return super().acquire(name, timeout_s)
+
+    runner = watched.runner(
+        gate=GovernanceGate(switches=lambda: SwitchedOff(off)),
+        locks=SlowLocks(watched.root / "locks", sleep=time.sleep),
+        clock=lambda: now[0],
+    )
+    node = Counted()
+    with pytest.raises(NodeParked):
+        run(runner, node)
+    assert node.calls == 0
+    assert watched.outcomes[-1].status is NodeStatus.PARKED
+    off.clear()
+    assert watched.view("run-1/fetch/failed.json") is None
+
+
+def test_who_gives_up_waiting_says_for_how_long(watched: Watched) -> None:
+    """The time is that of the whole wait, not of one look."""
+    runner = watched.runner()
+    with runner.wal.run("run-1"), pytest.raises(RunBusy, match=r"waited for 0\.02 s"):
+        run(watched.runner(lock_timeout_s=0.02), Counted())

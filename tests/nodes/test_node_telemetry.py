@@ -166,3 +166,19 @@ def test_a_run_shows_journal_cache_compensation_lineage_and_energy(
         (attempt,) = watched.view(f"1/{node}/attempts.json")
         assert attempt["measures"]["energy_wh"] == 1.0
         assert attempt["measures"]["carbon_gco2e"] == 0.5
+
+
+@pytest.mark.conformance("NR-11.2")
+def test_failures_of_hooks_tell_nothing_of_sensitive_data(watched: Watched) -> None:
+    """A hook's error may hold what it was given; of data that are not open its kind is said."""
+
+    class Failing:
+        def finished(self, outcome: Any) -> None:
+            raise ValueError(f"no room for {outcome.inputs}")
+
+    watched.options["hooks"] = NodeHooks(watchers=(Failing(),))
+    run(watched, lambda _: 1, inputs={"lat": 38.87654}, dataset="tribal_wells")
+    run(watched, lambda _: 1, inputs={"lat": 38.87654}, dataset="river_flow")
+    said = [each["message"] for name, each in watched.recorder.events if name == "node_hook_failed"]
+    assert said[0] == "ValueError"
+    assert str(said[1]).startswith("ValueError: no room for")

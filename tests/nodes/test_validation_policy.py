@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from langgraph.types import Command, Send
 from pydantic import BaseModel, Field, field_validator
 
 from tallgrass.errors import GovernanceError, InvalidInput, NodeFailed, ValidationError
 from tallgrass.nodes import NodeHooks
+from tallgrass.nodes.graphs import graph_values
 from tallgrass.nodes.validation_policy import (
     ANY_NODE,
     CallableRule,
@@ -88,7 +90,7 @@ def run(
         hooks=NodeHooks(validators=(policy,), watchers=options.pop("watchers", ())),
         run_id=options.pop("run_id", "run-1"),
         gate=governed_gate(),
-        values=Values([Smoothed]),
+        values=options.pop("values", Values([Smoothed])),
     )
     calls = options.pop("calls", [])
 
@@ -199,6 +201,16 @@ def test_a_function_says_what_is_wrong(watched: Watched, check: Any, said: str |
         assert said in str(broken.value)
 
 
+def test_a_checkpoint_that_cannot_be_told_fails_no_node(watched: Watched) -> None:
+    """Nothing is wrong with the node or its inputs; the recorder hears what is."""
+    place = watched.root.parent / "validation"
+    place.write_text("no folder")
+    policy = ValidationPolicy(checkpoint=FileCheckpoint(place), recorder=watched.recorder)
+    assert run(watched, policy, {"flow": [1]}, 3) == 3
+    failed = [each for name, each in watched.recorder.events if name == "node_hook_failed"]
+    assert [each["hook"] for each in failed] == ["checkpoint"] * 2
+
+
 def test_many_problems_are_counted_not_all_told(watched: Watched) -> None:
     """Five stand in the message, the rest as a number."""
     policy = ValidationPolicy(after={"smooth": [CallableRule(lambda _: list("abcdefgh"))]})
@@ -242,6 +254,39 @@ def test_a_result_is_no_more_open_than_what_it_was_made_of(
     with pytest.raises(GovernanceError) as refused:
         run(watched, policy, inputs, result, **declared)
     assert refused.value.guard == guard
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        SchemaRule({"properties": {"mean": {"minimum": 0}}}),
+        ModelRule(Smoothed),
+        CallableRule(lambda update: update["mean"] >= 0),
+    ],
+)
+def test_the_update_of_a_command_is_looked_at(watched: Watched, rule: Any) -> None:
+    """A node that says where to go next is held to the same rules."""
+    policy = ValidationPolicy(after={"smooth": [rule]})
+    good: Any = Command(update={"mean": 1.0}, goto="next")
+    assert run(watched, policy, {"x": 1}, good, values=graph_values()) == good
+    bad: Any = Command(update={"mean": -1.0}, goto="next")
+    with pytest.raises(ValidationError):
+        run(watched, policy, {"x": 2}, bad, values=graph_values())
+
+
+def test_what_is_sent_to_other_nodes_has_its_label_looked_at(watched: Watched) -> None:
+    """LangGraph's sends hold a state: one with a fitting label goes, one that is too open not."""
+    policy = ValidationPolicy(after={ANY_NODE: [CareRule()]})
+
+    def fan_out(*labels: str) -> Any:
+        sent: Any = Command(goto=[Send("part", {"care_label": each}) for each in labels])
+        inputs = {"care_label": "sensitive", "parts": list(labels)}
+        return run(watched, policy, inputs, sent, values=graph_values())
+
+    fan_out("sensitive", "restricted")
+    with pytest.raises(GovernanceError) as refused:
+        fan_out("restricted", "public")
+    assert refused.value.guard == "label_too_open"
 
 
 def test_a_node_that_masks_may_open_data_up_if_somebody_allowed_it(watched: Watched) -> None:

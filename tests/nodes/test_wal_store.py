@@ -6,13 +6,14 @@ import errno
 import json
 import os
 import stat
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tallgrass.errors import InvalidInput, NodeWalDamaged, NodeWalUnusable, RunBusy, TallgrassError
-from tallgrass.nodes.entries import AttemptStatus, Kind, TaskId
-from tallgrass.nodes.wal_store import JOURNAL_NAME, RunWal, WalStore
+from tallgrass.nodes.entries import AttemptStatus, Kind, RunState, TaskId
+from tallgrass.nodes.wal_store import JOURNAL_NAME, WalStore
 from tests.nodes.faulty_files import failing_at
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tallgrass.nodes.files import Files
+    from tallgrass.nodes.run_wal import RunWal
 
 FETCH = TaskId(node_id="fetch", task_id="t1")
 AGAIN = TaskId(node_id="fetch", task_id="t2")
@@ -252,3 +254,23 @@ def _without_times(found: dict[str, Any]) -> dict[str, Any]:
     """The results of views: a repeated node has more attempts than one that ran once."""
     results = {name: each["result"] for name, each in found.items() if name.endswith("post.json")}
     return dict.fromkeys(found) | results
+
+
+def test_a_run_whose_opening_was_interrupted_is_read_anew(
+    store: WalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody presses Ctrl-C and goes on: what others wrote meanwhile must not be forgotten."""
+    with store.run("r"):
+        pass
+    with closing(WalStore(tmp_path / "wal")) as other, other.run("r") as run:
+        succeed(run, FETCH)
+
+    def interrupted(*_given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunState, "apply", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.acquire("r")
+    with store.run("r") as run:
+        assert run.task(FETCH).result_for("k1") is not None

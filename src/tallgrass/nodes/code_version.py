@@ -35,7 +35,13 @@ _PARTS_MAX = 2_000
 def derive_code_version(function: Callable[..., Any], values: Values) -> str:
     """Return the version; InvalidInput says what could not be hashed."""
     walk = _Walk(values, _distribution_of(function))
-    return f"derived-{hash_of_identity([_PYTHON, walk.of(function)])[:40]}"
+    try:
+        return f"derived-{hash_of_identity([_PYTHON, walk.of(function)])[:40]}"
+    except RecursionError:
+        raise InvalidInput(
+            "the code reaches a value that is too deep, or holds itself",
+            code="node_input_unhashable",
+        ) from None
 
 
 class _Walk:

@@ -7,6 +7,7 @@ process that was killed is followed by one that goes on: a compensation must the
 when it is called again. Staged files are removed by this module itself. The log keeps everything.
 """
 
+import copy
 import inspect
 import random
 import shutil
@@ -91,12 +92,12 @@ class Compensations:
         self._give_up(failure, record, 0, NodeFailed(nobody))
 
     def _undo(self, failure: NodeFailure, record: EffectRecord, function: CompensateFn) -> None:
-        entry = _shown(failure, record)
         for number in range(record.tries + 1, self._policy.max_attempts + 1):
             _ask(failure, record)
             _write(failure, record, number, TryStatus.STARTED)
             try:
-                function(failure.inputs, entry)
+                # Each try is given its own: what one does to the state reaches no other.
+                function(copy.deepcopy(failure.inputs), _shown(failure, record))
             except Exception as error:  # noqa: BLE001 - whatever it is, it is written down
                 delay_s = self._delay_s(number, error)
                 if delay_s is None:

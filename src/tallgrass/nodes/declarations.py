@@ -1,7 +1,7 @@
 """What is said of a node and of a call of it, and what a strict runner wants to hear."""
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from importlib import metadata
 from typing import Any, Final
@@ -25,8 +25,9 @@ class Asked:
     task_id: str | None = None
     retry: RetryPolicy | None = None
     approval: str | None = None
-    #: What else the result depends on; it counts in the identity and is never given to the node.
-    beside: Any = None
+    #: What else the result depends on, by name; it counts in the identity and is never given to
+    #: the node.
+    beside: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ class EffectRecord:
     state: EffectState
     begun: Entry
     done: Entry | None
-    #: Tries at undoing it, those that a crash cut off too.
+    #: Tries at undoing it since the task was last cleared, those that a crash cut off too.
     tries: int
     #: Whether a result of the node counts on it, so that a later failure leaves it.
     is_kept: bool
@@ -162,9 +162,9 @@ def _record(
 ) -> EffectRecord:
     end = ends.get(number)
     done = end if end is not None and end.kind is Kind.EFFECT_DONE else None
-    tries = [each.body for each in task.compensations if each.body.get("number") == number]
+    cleared, since = _tries(task, number)
     made = EffectState.BEGUN if end is None else EffectState.NOT_MADE
-    state = _undone(EffectState.DONE if done is not None else made, tries)
+    state = _undone(EffectState.DONE if done is not None else made, cleared)
     if at < task.effects_before_clear:
         stands = done is not None and state in {EffectState.DONE, EffectState.LEFT}
         state = EffectState.DONE if stands else EffectState.VOID
@@ -172,12 +172,24 @@ def _record(
         number=number,
         name=entry.body.get("effect", ""),
         key=entry.body.get("key"),
-        state=state,
+        state=_undone(state, since),
         begun=entry,
         done=done,
-        tries=sum(each["status"] == TryStatus.STARTED for each in tries),
+        tries=sum(each["status"] == TryStatus.STARTED for each in since),
         is_kept=at < task.effects_before_post,
     )
+
+
+def _tries(task: TaskState, number: int) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return the tries at undoing an effect, until the task was last cleared and since."""
+    parts = (
+        task.compensations[: task.compensations_before_clear],
+        task.compensations[task.compensations_before_clear :],
+    )
+    cleared, since = (
+        [each.body for each in part if each.body.get("number") == number] for part in parts
+    )
+    return cleared, since
 
 
 def _undone(state: EffectState, tries: list[Mapping[str, Any]]) -> EffectState:

@@ -87,6 +87,8 @@ def effect(
         return begun.result
     log = begun.active.log
     log.commit(begun.end)
+    # Given up meanwhile: others may have undone it already.
+    log.require_open()
     try:
         result = do()
     except not_made:
@@ -114,7 +116,11 @@ async def aeffect(
     if isinstance(begun, _Made):
         return begun.result
     log = begun.active.log
-    await asyncio.to_thread(log.commit, begun.end)
+    try:
+        await asyncio.to_thread(log.commit, begun.end)
+    except asyncio.CancelledError:
+        begun.not_made()
+        raise
     try:
         result = do()
         if inspect.isawaitable(result):
@@ -129,10 +135,17 @@ async def aeffect(
 def stage_file(path: str | os.PathLike[str]) -> Path:
     """Announce a file or folder that the node will make; it is removed if the node fails.
 
-    Returns the path, absolute. Call it before the file is made. Staging the same path again does
-    nothing more.
+    Returns the path, absolute. Call it before the file is made: what was there before is not the
+    node's to remove, and is refused. Staging the same path again does nothing more.
     """
     absolute = Path(os.path.abspath(path))  # noqa: PTH100 - a link stays what it is
+    log = current_node().log
+    was_staged = latest_effect(log.state, STAGED, log.to_log(str(absolute))) is not None
+    if not was_staged and os.path.lexists(absolute):
+        raise InvalidInput(
+            f"{absolute} is there already: it would be removed if the node fails",
+            code="node_declaration_invalid",
+        )
     effect(STAGED, key=str(absolute), do=lambda: None, idempotent=True)
     return absolute
 

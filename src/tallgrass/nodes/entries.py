@@ -146,6 +146,8 @@ class TaskState:
     id: TaskId
     #: Whether it was the node's first task in the run.
     is_first: bool
+    #: Of its run.
+    salt: str = ""
     pre: Entry | None = None
     attempts: list[Attempt] = field(default_factory=list)
     #: The newest result, of a run or from the cache, and where its entry ends in the journal.
@@ -161,6 +163,7 @@ class TaskState:
     effects_before_post: int = 0
     effects_before_clear: int = 0
     compensations: list[Entry] = field(default_factory=list)
+    compensations_before_clear: int = 0
     lineage: list[Entry] = field(default_factory=list)
     #: The attempts from here on count against the budget.
     budget_from: int = 0
@@ -234,6 +237,7 @@ def _on_failed(task: TaskState, entry: Entry, _end: int) -> None:
 def _on_cleared(task: TaskState, _entry: Entry, _end: int) -> None:
     task.failed, task.budget_from = None, len(task.attempts)
     task.effects_before_clear = len(task.effects)
+    task.compensations_before_clear = len(task.compensations)
 
 
 def _on_rolled_back(task: TaskState, _entry: Entry, _end: int) -> None:
@@ -281,6 +285,8 @@ class RunState:
         self.run_id = run_id
         self.tasks: dict[TaskId, TaskState] = {}
         self.begun_at: str | None = None
+        #: Drawn when the run began: names that are told of sensitive tasks are made with it.
+        self.salt = ""
         #: Of the newest entry.
         self.last_at: str | None = None
         self._nodes: set[str] = set()
@@ -297,6 +303,7 @@ class RunState:
                     f"format {entry.body['format']}"
                 )
             self.begun_at = entry.at
+            self.salt = str(entry.body.get("salt", ""))
         elif entry.task is not None:
             self.task(entry.task).apply(entry, end)
 
@@ -304,7 +311,8 @@ class RunState:
         """Return a task's state, new where nothing was said of it."""
         known = self.tasks.get(task)
         if known is None:
-            known = TaskState(id=task, is_first=task.node_id not in self._nodes)
+            is_first = task.node_id not in self._nodes
+            known = TaskState(id=task, is_first=is_first, salt=self.salt)
             self._nodes.add(task.node_id)
             self._folded[("", task.node_id.casefold())] = task.node_id
             self._folded[(task.node_id, task.task_id.casefold())] = task.task_id

@@ -10,9 +10,9 @@ it is durable, and nothing is done before it is written down that it will be.
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -33,6 +33,9 @@ from tallgrass.nodes.signals import is_bubble_up, is_no_failure
 from tallgrass.nodes.steps import Block, Execute, Steps, Wait, patiently
 from tallgrass.nodes.task_log import TaskLog
 from tallgrass.nodes.values import hash_of_identity
+
+#: After a longer wait for others the gate is asked again.
+_ADMITTED_FOR: Final = timedelta(seconds=1)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,10 +90,9 @@ class Execution:
 
     def _look(self) -> Steps[Result | None]:
         """Look into the cache; an entry that cannot be used is a miss."""
-        key = self._key
-        if key is None:
+        if self._key is None:
             return None
-        result: Result | None = yield Block(work=partial(self._look_up, key))
+        result: Result | None = yield Block(work=partial(self._look_up, self._key))
         return result
 
     def _look_up(self, key: str) -> Result | None:
@@ -109,6 +111,8 @@ class Execution:
 
     def _known(self, found: Result | None) -> Steps[Result | None]:
         """Return the run's own result, or the cache's; a node that failed for good is refused."""
+        if self.machinery.clock() - self._started_at > _ADMITTED_FOR:
+            self._require_admitted_still()
         task = self._log.state
         recorded = task.result_for(self.identity)
         if recorded is not None:
@@ -270,7 +274,7 @@ class Execution:
 
     def _compare(self, number: int, result: Result) -> Steps[None]:
         """In verify mode: the same inputs must give the same result again."""
-        if not self.verify or self.call.declaration.has_effects:
+        if not self.verify:
             return
         expected = self._expected
         if expected is None:
@@ -283,13 +287,12 @@ class Execution:
             )
 
     def _keep(self, result: Result) -> Steps[None]:
-        key = self._key
-        if key is None:
+        if self._key is None:
             return
         version = self.call.identity.code_version
         body = cache_body(self.call.node_id, version, result.stored, result.hash)
         try:
-            yield Block(work=partial(self.machinery.cache.put, key, body))
+            yield Block(work=partial(self.machinery.cache.put, self._key, body))
         except Exception as error:  # noqa: BLE001 - a cache that fails must not fail the node
             self.machinery.report.cache_unusable(self.call, error)
 
@@ -306,11 +309,10 @@ class Execution:
         if isinstance(error, TimeoutError) and self.call.declaration.timeout_s is not None:
             status = AttemptStatus.TIMED_OUT
         decision = self._decide(error)
-        end = self._log.end_attempt(number, status, measures, error=error, delay_s=decision.delay_s)
+        self._log.end_attempt(number, status, measures, error=error, delay_s=decision.delay_s)
         if decision.retry:
             self._log.show_attempts()
             return decision.delay_s
-        yield Block(work=partial(self._log.commit, end))
         yield Block(work=partial(self._fail, error, decision))
         raise error
 

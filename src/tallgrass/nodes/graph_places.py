@@ -30,6 +30,8 @@ _NO_INPUTS: Final = frozenset(
     | {"assistant_id", "user-agent"}
 )
 _NO_INPUT_STARTS: Final = ("__", "langgraph_", "x-")
+#: But for whom it is computed: what a node made for one user is not another's.
+_USER: Final = "langgraph_auth_user_id"
 
 #: The place of the node around this one: a graph inside a node has steps of its own.
 _AROUND: ContextVar[str] = ContextVar("tallgrass_graph_place", default="")
@@ -50,14 +52,18 @@ def place_of(config: Mapping[str, Any]) -> Place | None:
     if step is None:
         return None
     thread_id = configurable.get("thread_id")
-    # The namespace names graphs and nodes, each followed by a task's id.
-    spaces = str(metadata.get("langgraph_checkpoint_ns", "")).split("|")
-    names = [space.partition(":")[0] for space in spaces]
+    names = _names(metadata)
     parts = [thread_id, _AROUND.get(), names, step, metadata.get("langgraph_path")]
     digest = sha256(repr(parts).encode()).hexdigest()
     return Place(
         thread_id=None if thread_id is None else str(thread_id), name=f"s{step}-{digest[:12]}"
     )
+
+
+def _names(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the names of a node and of those around it; the namespace has their tasks' ids too."""
+    spaces = str(metadata.get("langgraph_checkpoint_ns", "")).split("|")
+    return [space.partition(":")[0] for space in spaces]
 
 
 def langgraph_whereabouts() -> tuple[str | None, str | None]:
@@ -73,33 +79,42 @@ def beside_of(
     config: Mapping[str, Any],
     *,
     uses_context: bool,
+    uses_store: bool,
     config_keys: tuple[str, ...] | None,
     holds_graph: bool,
-) -> Any:
-    """Return what a node's result may depend on beside its state; None: nothing.
+    hash_of: Callable[[Any], str],
+) -> dict[str, Any]:
+    """Return what a node's result may depend on beside its state, by name.
 
-    Answers to its interrupts, the run's context, and the caller's own keys of ``configurable``.
-    Answers inside of a graph that it holds are not told; LangGraph's task stands for them.
+    Answers to its interrupts, the run's context, the caller's own keys of ``configurable``, and the
+    graph that it stands in, where that is inside of another: two of them may have nodes of one
+    name. A store has no hash, so what uses it is not cached. Answers inside of a graph that it
+    holds are not told; LangGraph's task stands for them.
     """
     configurable = config.get("configurable") or {}
     runtime = configurable.get(_RUNTIME)
+    # Each on its own: one that has no hash takes no other with it.
     own = {
-        key: value
+        f"configurable.{key}": value
         for key, value in configurable.items()
         if (_is_input(key) if config_keys is None else key in config_keys)
     }
     answered_inside = holds_graph and configurable.get(_CHECKPOINTER) is not None
+    answers = _answers(configurable.get(_SCRATCHPAD))
     parts = {
+        "graph": _names(config.get("metadata") or {})[:-1] or None,
         "task": configurable.get(_TASK_ID) if answered_inside else None,
-        "answers": _answers(configurable.get(_SCRATCHPAD)) or None,
+        # Hashed here: an answer that counts for nothing would be taken for another one.
+        "answers": hash_of(answers) if answers else None,
         "context": getattr(runtime, "context", None) if uses_context else None,
-        "configurable": own or None,
+        "store": getattr(runtime, "store", None) if uses_store else None,
     }
-    said = {name: part for name, part in parts.items() if part is not None}
-    return said or None
+    return {name: part for name, part in parts.items() if part is not None} | own
 
 
 def _is_input(key: str) -> bool:
+    if key == _USER:
+        return True
     return key not in _NO_INPUTS and not key.startswith(_NO_INPUT_STARTS)
 
 

@@ -44,6 +44,8 @@ Builder = TypeVar("Builder", bound=StateGraph[Any, Any, Any, Any])
 Options = Mapping[str, Mapping[str, Any] | None]
 
 _START: Final = "__start__"
+#: Arguments of a node that hold the store.
+_STORE_GIVEN: Final = frozenset({"store", "runtime"})
 #: What LangGraph would do beside the runner, by its own names, and what to say instead.
 _STACKED: Final = {
     "retry_policy": "retry=RetryPolicy(…)",
@@ -63,6 +65,7 @@ class ReliableNode(RunnableCallable):
         *,
         retry: RetryPolicy | None = None,
         uses_context: bool = True,
+        uses_store: bool | None = None,
         config_keys: tuple[str, ...] | None = None,
     ) -> None:
         self.inner = inner
@@ -74,9 +77,10 @@ class ReliableNode(RunnableCallable):
         self._holds_graph = _holds_graph(inner)
         function = _function_of(inner)
         self._code = inner if function is None else function
+        self._uses_store = _may_use_store(inner) if uses_store is None else uses_store
 
         def call(state: Any, config: RunnableConfig) -> Any:
-            if getattr(inner, "func", inner) is None:
+            if _is_async_only(inner):
                 # An async node in a plain call: LangGraph says so better, and it is no failure.
                 return inner.invoke(state, config)
             return self._call(state, config)
@@ -126,11 +130,14 @@ class ReliableNode(RunnableCallable):
         beside = beside_of(
             config,
             uses_context=self._uses_context,
+            uses_store=self._uses_store,
             config_keys=self._config_keys,
             holds_graph=self._holds_graph,
+            hash_of=self.runner.hash_of,
         )
+        place_name = f"{run_id}|{self.declaration.node_id}|{name}"
         return (
-            MessageIds(used, f"{run_id}|{self.declaration.node_id}|{name}"),
+            MessageIds(used, place_name, self.runner.hash_of),
             Attempts(config, name),
             Asked(retry=self._retry, beside=beside),
         )
@@ -165,7 +172,8 @@ def reliable(
 
     `common` are options of all nodes and `options` those of single ones: `retry`, the fields of
     `NodeDeclaration`, and `uses_context` and `config_keys`, which say what of the run's context and
-    configuration counts as input (all of it, if nothing is said). None leaves a node as it is.
+    configuration counts as input (all of it, if nothing is said), and `uses_store`, which says
+    whether the node looks into the graph's store. None leaves a node as it is.
 
     `strict` (as the runner, if nothing is said): a node left out, or added later and not wrapped,
     is refused when the graph is compiled. Else what is added later is wrapped then.
@@ -224,6 +232,8 @@ class _Wrapping:
         self._runner = runner
         self._options = options
         self._common = common
+        #: By the ids of their nodes: two with one id would be given each other's results.
+        self._names: dict[str, str] = {}
         self._adapted = runner.adapted(langgraph_whereabouts, graph_extensions)
         unknown = sorted(set(options) - set(builder.nodes))
         if unknown:
@@ -262,6 +272,9 @@ class _Wrapping:
             declared["cached"] = False
         own = {key: declared.pop(key) for key in _OWN_OPTIONS if key in declared}
         declaration = declaration_of(declared.pop("node_id", name), **declared)
+        taken_by = self._names.setdefault(declaration.node_id, name)
+        if taken_by != name:
+            raise _invalid(f"{taken_by} and {name} are both said to be {declaration.node_id}")
         self._runner.require_declared(declaration)
         return ReliableNode(runnable, self._adapted, declaration, **own)
 
@@ -286,7 +299,7 @@ class _Wrapping:
             raise _invalid(f"{name} is executed by another runner already")
 
 
-_OWN_OPTIONS: Final = ("retry", "uses_context", "config_keys")
+_OWN_OPTIONS: Final = ("retry", "uses_context", "uses_store", "config_keys")
 
 
 def _is_reliable(runnable: Any) -> bool:
@@ -300,6 +313,20 @@ def _is_plain(runnable: Any) -> bool:
     """Tell a plain function, whose async form LangGraph made by handing it to a thread."""
     by_thread = isinstance(getattr(runnable, "afunc", None), functools.partial)
     return by_thread and getattr(runnable, "func", None) is not None
+
+
+def _is_async_only(runnable: Any) -> bool:
+    """Tell an async function without a plain form."""
+    return getattr(runnable, "func", None) is None and getattr(runnable, "afunc", None) is not None
+
+
+def _may_use_store(runnable: Any) -> bool:
+    """Tell what is given the graph's store, or asks for it; of what is no function nobody knows."""
+    accepts = getattr(runnable, "func_accepts", None)
+    code = getattr(_function_of(runnable), "__code__", None)
+    if accepts is None or code is None:
+        return True
+    return not _STORE_GIVEN.isdisjoint(accepts) or "get_store" in code.co_names
 
 
 def _holds_graph(runnable: Any) -> bool:

@@ -3,7 +3,7 @@
     cache_key = sha256(f"{node_id}|{code_version}|{inputs_hash}|{data_version}")
 
 A part that holds a bar is refused, so no two identities share a key. `data_version` is the declared
-one, a plus sign, and a fingerprint of the policies under which the node runs.
+one, a plus sign, and a fingerprint of the pipeline and of the policies under which the node runs.
 """
 
 import re

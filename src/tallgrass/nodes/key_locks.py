@@ -1,7 +1,7 @@
 """Locks by name between all who might compute the same result: one computes, the others wait.
 
-A name is a place in one file, which is never written: to make and remove a file for each lock took
-longer than all else that a node does beside its syncs.
+A name is a place in one file, which is never written: a file for each lock would have to be made
+and removed, and little that a file system does takes longer.
 """
 
 import fcntl
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tallgrass.nodes.files import retried, translated
+from tallgrass.nodes.forks import begin_anew_after_forks
 
 FILE_NAME: Final = "keys"
 #: The system's `struct flock`: kind, from where, place, length, process (0: the open file's own).
@@ -28,6 +29,8 @@ class FolderLocks:
         self._root = root
         self._path = str(root / FILE_NAME)
         self._sleep = sleep
+        self._held: set[int] = set()
+        begin_anew_after_forks(self)
 
     def acquire(self, name: str, timeout_s: float) -> int:
         """Wait for a name's lock; what is returned holds it."""
@@ -39,11 +42,20 @@ class FolderLocks:
             except BaseException:
                 os.close(descriptor)
                 raise
+        self._held.add(descriptor)
         return descriptor
 
     def release(self, held: int) -> None:
         """Let the next one in: the system gives a lock back with the file that took it."""
-        os.close(held)
+        if held in self._held:
+            self._held.remove(held)
+            os.close(held)
+
+    def begin_anew(self) -> None:
+        """Close, in a process that was forked, what its parent holds."""
+        held, self._held = self._held, set()
+        for each in held:
+            os.close(each)
 
     def _open(self) -> int:
         """Open the file anew: locks belong to who opened it, so threads exclude each other too."""

@@ -85,7 +85,11 @@ class LineFile:
             self._inode, self._read_to = facts.st_ino, 0
         data = b""
         while self._read_to + len(data) < facts.st_size:
-            data += os.pread(descriptor, facts.st_size, self._read_to + len(data))
+            more = os.pread(descriptor, facts.st_size, self._read_to + len(data))
+            if not more:
+                # Somebody cut it off meanwhile.
+                break
+            data += more
         whole, end, torn = data.rpartition(b"\n")
         self._read_to += len(whole) + len(end)
         for line in whole.split(b"\n") if end else ():

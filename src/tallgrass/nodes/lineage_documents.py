@@ -8,12 +8,12 @@ neither hashes nor texts of errors are told: a hash of a place can be undone by 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from tallgrass.canonical_json import canonical_bytes
 from tallgrass.nodes.gatekeeper import NO_DATASET
 from tallgrass.nodes.lineage_facts import NodeLineage
-from tallgrass.nodes.lineage_prov import provenance_of
+from tallgrass.nodes.lineage_prov import address_of, provenance_of
 from tallgrass.outbox.keys import idempotency_key
 from tallgrass.provenance.ids import netstrings
 from tallgrass.provenance.openlineage import (
@@ -80,8 +80,8 @@ def _document(
             pipeline_id=said["pipeline"],
             event_name=event_name,
             dataset_id=dataset_id,
-            object_ref=netstrings(lineage.run_id, task.node_id, task.task_id),
-            content_hash=netstrings(lineage.identity, at),
+            object_ref=netstrings(lineage.run_id, task.node_id, lineage.sealed(task.task_id)),
+            content_hash=netstrings(lineage.sealed(lineage.identity), at),
         ),
         subject=f"node/{lineage.openlineage_run_id}",
         body=body,
@@ -200,8 +200,8 @@ def _output(producer: str, lineage: NodeLineage, name: str) -> dict[str, Any]:
 
 def dataset_name(name: str) -> dict[str, Any]:
     """Name a dataset as OpenLineage does: an address by its place, an id within the catalog."""
-    parts = urlsplit(name)
-    if parts.scheme and parts.netloc:
+    parts = address_of(name)
+    if parts is not None and parts.netloc:
         namespace = f"{parts.scheme}://{parts.netloc}"
         return {"namespace": namespace, "name": name[len(namespace) :].lstrip("/") or "/"}
     return {"namespace": NAMESPACE, "name": name}

@@ -1,9 +1,10 @@
 """What a run's journal says of one execution of a node, as lineage tells it: pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from tallgrass.canonical_json import sha256_hex
 from tallgrass.nodes.entries import Entry, Kind, TaskId, TaskState
 from tallgrass.provenance.ids import uuid5
 from tallgrass.provenance.openlineage import EventType
@@ -18,6 +19,8 @@ class NodeLineage:
 
     run_id: str
     task: TaskId
+    #: Of the run; it stands in its journal alone.
+    salt: str
     said: Mapping[str, Any]
     identity: str
     started_at: str
@@ -42,7 +45,8 @@ class NodeLineage:
     @property
     def openlineage_run_id(self) -> str:
         """The UUID of the task."""
-        return task_uuid(self.said["pipeline"], self.run_id, self.task)
+        name = self.sealed(self.task.task_id)
+        return task_uuid(self.said["pipeline"], self.run_id, replace(self.task, task_id=name))
 
     @property
     def reads(self) -> list[str]:
@@ -53,11 +57,16 @@ class NodeLineage:
     @property
     def activity_id(self) -> str:
         """The IRI of the activity; code or inputs that differ make another one."""
-        return f"urn:prov:activity:{uuid5(self.openlineage_run_id, 'activity', self.identity)}"
+        named = uuid5(self.openlineage_run_id, "activity", self.sealed(self.identity))
+        return f"urn:prov:activity:{named}"
 
     def told(self, value: str | None) -> str | None:
         """Return a hash, or an id that may be made of one, only where the data are open."""
         return None if self.said["sensitive"] else value
+
+    def sealed(self, value: str) -> str:
+        """Return what names are made of: of sensitive data nothing that trying could find."""
+        return sha256_hex(f"{self.salt}|{value}".encode()) if self.said["sensitive"] else value
 
 
 def run_uuid(pipeline: str, run_id: str) -> str:
@@ -81,6 +90,7 @@ def lineage_of(run_id: str, task: TaskState, end: Entry) -> NodeLineage | None:
     return NodeLineage(
         run_id=run_id,
         task=task.id,
+        salt=task.salt,
         said=said,
         identity=identity,
         started_at=began,

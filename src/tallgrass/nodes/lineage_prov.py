@@ -5,7 +5,7 @@ Times stand in it: it tells of this execution, and is the same whenever it is ma
 
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from tallgrass.nodes.lineage_facts import NodeLineage
 from tallgrass.provenance.ids import agent_id, uuid5
@@ -111,9 +111,17 @@ def _made(lineage: NodeLineage, agent: str, sources: list[str]) -> list[dict[str
     return [result, *versions]
 
 
+def address_of(name: str) -> SplitResult | None:
+    """Return the parts of a dataset's address; None of what is an id of the catalog."""
+    try:
+        parts = urlsplit(name)
+    except ValueError:
+        return None
+    return parts if parts.scheme and (parts.netloc or parts.scheme == "urn") else None
+
+
 def _dataset_iri(name: str) -> str:
     """Return an address as it is, and an id of the catalog as a name."""
-    parts = urlsplit(name)
-    if parts.scheme and (parts.netloc or parts.scheme == "urn"):
+    if address_of(name) is not None:
         return quote(name, safe="%/:?#[]@!$&'()*+,;=~")
     return f"urn:kfm:dataset:{quote(name, safe='/')}"

@@ -60,7 +60,7 @@ class NodeReport:
             names.NODE_CACHE_UNUSABLE,
             pipeline=call.pipeline,
             node=call.node_id,
-            message=redact(f"{type(error).__name__}: {error}"),
+            message=_told(call, error),
         )
 
     def failed(self, call: NodeCall, error: BaseException) -> None:
@@ -104,8 +104,14 @@ class NodeReport:
                 node=call.node_id,
                 task_id=call.task.task_id,
                 hook=hook,
-                message=redact(f"{type(error).__name__}: {error}"),
+                message=_told(call, error),
             )
+
+
+def _told(call: NodeCall, error: BaseException) -> str:
+    """Return what an error says; of data that are not open its kind alone."""
+    name = type(error).__name__
+    return name if call.sensitive else redact(f"{name}: {error}")
 
 
 def _labels(call: NodeCall) -> dict[str, str]:

@@ -38,12 +38,7 @@ from tallgrass.nodes.entries import Kind, TaskId
 from tallgrass.nodes.execution import Execution
 from tallgrass.nodes.files import Files
 from tallgrass.nodes.gatekeeper import GovernanceGate
-from tallgrass.nodes.identity import (
-    NodeIdentity,
-    data_version_of,
-    declared_inputs,
-    file_name_of,
-)
+from tallgrass.nodes.identity import NodeIdentity, data_version_of, declared_inputs, file_name_of
 from tallgrass.nodes.key_locks import FolderLocks
 from tallgrass.nodes.machinery import Machinery
 from tallgrass.nodes.node_report import NodeReport
@@ -233,6 +228,10 @@ class NodeRunner:
         )
         return made
 
+    def hash_of(self, value: Any) -> str:
+        """Return a value's hash, as inputs are hashed; what has no stable form is refused."""
+        return self._machinery.values.hash_of(value)
+
     def node(
         self, function: Function | None = None, *, retry: RetryPolicy | None = None, **declared: Any
     ) -> Any:
@@ -325,26 +324,28 @@ class NodeRunner:
         return Execution(
             machinery=machinery,
             call=call,
-            inputs=used,
+            # As it was when it was hashed, whatever the caller does to it meanwhile.
+            inputs=copy.deepcopy(used),
             inputs_identity=counted,
             function=function,
             retry=policy,
-            verify=self._verify,
+            verify=self._verify and not declaration.has_effects,
         )
 
     def _with_beside(
-        self, declaration: NodeDeclaration, inputs_hash: str, beside: Any
+        self, declaration: NodeDeclaration, inputs_hash: str, beside: Mapping[str, Any] | None
     ) -> tuple[NodeDeclaration, str]:
-        """Count what the result depends on beside the inputs; what cannot be forbids to cache."""
-        if beside is None:
+        """Count what the result depends on beside the inputs; no cache for what cannot count."""
+        if not beside:
             return declaration, inputs_hash
-        try:
-            return declaration, hash_of_identity(
-                [inputs_hash, self._machinery.values.identity(beside)]
-            )
-        except InvalidInput as error:
-            self._machinery.report.uncached(self.pipeline, declaration.node_id, str(error))
-            return replace(declaration, cached=False), inputs_hash
+        counted: list[Any] = [inputs_hash]
+        for name, part in sorted(beside.items()):
+            try:
+                counted.append([name, self._machinery.values.identity(part)])
+            except InvalidInput as error:
+                self._machinery.report.uncached(self.pipeline, declaration.node_id, str(error))
+                declaration = replace(declaration, cached=False)
+        return declaration, hash_of_identity(counted)
 
     def _identity(
         self,
@@ -356,6 +357,8 @@ class NodeRunner:
         machinery = self._machinery
         validators = [each.fingerprint for each in machinery.hooks.validators]
         fingerprints = {
+            # Pipelines share a folder, and each has a node that loads something.
+            "pipeline": self.pipeline,
             "retry": policy.fingerprint,
             "validation": hash_of_identity(validators),
             "governance": machinery.gate.fingerprint(declaration),

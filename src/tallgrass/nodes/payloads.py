@@ -7,6 +7,7 @@ folder.
 
 import contextlib
 import os
+import secrets
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -35,8 +36,11 @@ class Payloads:
         self._files = files or Files()
 
     def put(self, value: Any, *, sensitive: bool) -> Any:
-        """Return what stands in the entry; what is kept apart is on the disk when this returns."""
-        if not sensitive:
+        """Return what stands in the entry; what is kept apart is on the disk when this returns.
+
+        What stands apart already stays there.
+        """
+        if not sensitive or _is_apart(value):
             return value
         data = orjson.dumps(value)
         name = sha256(data).hexdigest()
@@ -51,7 +55,7 @@ class Payloads:
 
     def get(self, stored: Any) -> Any:
         """Return the value of what stands in an entry; one that is gone or changed is refused."""
-        if not (isinstance(stored, dict) and stored.keys() == {_APART}):
+        if not _is_apart(stored):
             return stored
         name = stored[_APART]["sha256"]
         try:
@@ -69,11 +73,13 @@ class Payloads:
         return orjson.loads(data)
 
     def _write(self, name: str, data: bytes, folder: int) -> None:
-        temporary = write_temporary(self._files, f".{name}.{os.getpid()}.tmp", data, folder=folder)
-        descriptor = self._files.open(temporary, os.O_RDONLY, folder=folder)
-        try:
-            self._files.sync_data(descriptor)
-        finally:
-            self._files.close(descriptor)
+        # Threads and processes that keep the same value at the same time each write their own.
+        temporary = write_temporary(
+            self._files, f".{name}.{secrets.token_hex(4)}.tmp", data, folder=folder, durable=True
+        )
         self._files.replace(temporary, name, folder=folder)
         self._files.sync_folder(folder)
+
+
+def _is_apart(stored: Any) -> bool:
+    return isinstance(stored, dict) and stored.keys() == {_APART}

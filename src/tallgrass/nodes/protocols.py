@@ -2,8 +2,8 @@
 
 Every hook is optional and is given in a `NodeHooks`. They are called at these places, in order:
 
-    gate.admit            before anything, again before each further attempt, before compensation
-                          and before each of its tries
+    gate.admit            before anything, again after a wait for others and before each further
+                          attempt, and by the compensator before each of its tries
     budget.admit          before each attempt: may refuse a re-run by the error budget's zone
     validators.before     once a task, before its first attempt
     energy.begin/.end     around each attempt
@@ -30,7 +30,7 @@ from tallgrass.errors import Refused
 from tallgrass.governance.gate import Admission
 from tallgrass.nodes.entries import Attempt, Entry, Kind, TaskId, TaskState
 from tallgrass.nodes.identity import NodeIdentity
-from tallgrass.nodes.wal_store import RunWal
+from tallgrass.nodes.run_wal import RunWal
 
 #: ``compensate_fn(previous_state, wal_entry)``.
 CompensateFn = Callable[[Any, Mapping[str, Any]], Any]
@@ -191,6 +191,7 @@ class NodeLog:
         self.to_log = to_log
         self.from_log = from_log
         self._fenced: str | None = None
+        self._fence = threading.Lock()
         #: Held by whoever looks at the state and appends what follows from it.
         self.exclusive = threading.Lock()
 
@@ -201,9 +202,14 @@ class NodeLog:
 
     def append(self, kind: Kind, body: Mapping[str, Any]) -> int:
         """Write an entry of JSON values; durable after `commit` of what is returned."""
+        with self._fence:
+            self.require_open()
+            return self._run.append(kind, self._task, body)
+
+    def require_open(self) -> None:
+        """Refuse to go on with an attempt that is over."""
         if self._fenced is not None:
             raise Refused(f"the attempt is over ({self._fenced}): it can write nothing more")
-        return self._run.append(kind, self._task, body)
 
     def commit(self, end: int) -> None:
         """Return when the entry is on the disk."""
@@ -215,7 +221,8 @@ class NodeLog:
 
     def fence(self, why: str) -> None:
         """Refuse all further entries: the attempt was given up while its function still runs."""
-        self._fenced = why
+        with self._fence:
+            self._fenced = why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +294,8 @@ class Compensator(Protocol):
     def compensate(self, failure: NodeFailure) -> None:
         """Undo, logging each try; called again after a crash, so what is done is done once.
 
-        It must not raise for a compensation that failed: that is logged and escalated.
+        It asks `failure.admit` before each try, and raises what that refuses; nothing is raised
+        for a compensation that failed: that is logged and escalated.
         """
 
 

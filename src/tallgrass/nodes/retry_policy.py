@@ -233,7 +233,7 @@ def _header(error: BaseException, name: str) -> Any:
 def _until(said: str, now: datetime) -> float:
     try:
         then = parsedate_to_datetime(said)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return 0.0
     return ((then if then.tzinfo else then.replace(tzinfo=UTC)) - now).total_seconds()
 

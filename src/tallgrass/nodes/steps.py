@@ -17,14 +17,31 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tallgrass.errors import InvalidInput, RunBusy
+from tallgrass.nodes.forks import begin_anew_after_forks
 from tallgrass.nodes.protocols import _ACTIVE, ActiveNode, CpuTime
 
 Result = TypeVar("Result")
 
 _PAUSE_S = 0.001
 _PAUSE_S_MAX = 0.05
-#: Threads of their own: nodes that fill the loop's threads must not keep others from the disk.
-_AT_THE_DISK = ThreadPoolExecutor(max_workers=8, thread_name_prefix="tallgrass-nodes")
+
+
+class _DiskThreads:
+    """Threads of their own: nodes that fill the loop's threads must not keep others from the disk.
+
+    A fork copies none of them.
+    """
+
+    def __init__(self) -> None:
+        self.begin_anew()
+        begin_anew_after_forks(self)
+
+    def begin_anew(self) -> None:
+        """Have threads of this process; they are made when they are needed."""
+        self.pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="tallgrass-nodes")
+
+
+_AT_THE_DISK = _DiskThreads()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +87,9 @@ def patiently(
     while True:
         try:
             return (yield Block(work=ask))
-        except RunBusy:
+        except RunBusy as busy:
             if monotonic() >= give_up:
-                raise
+                raise RunBusy(f"{busy}; it was waited for {timeout_s:g} s") from None
         yield Pause(seconds=pause_s)
         pause_s = min(pause_s * 2, _PAUSE_S_MAX)
 
@@ -114,27 +131,40 @@ async def drive_async(
             return result
         try:
             if isinstance(step, Block):
-                done, interrupted = await _block(step)
+                done, error, interrupted = await _block(step)
                 cancelled = cancelled or interrupted
+                if error is not None:
+                    raise error  # noqa: TRY301 - into the generator
             elif cancelled is not None:
                 raise cancelled  # noqa: TRY301 - into the generator
             else:
                 done = await _do_async(step, sleep)
-        except BaseException as error:  # noqa: BLE001 - the generator decides
-            send = _throwing(steps, error)
+        except BaseException as raised:  # noqa: BLE001 - the generator decides
+            send = _throwing(steps, raised)
         else:
             send = _sending(steps, done)
 
 
-async def _block(step: Block) -> tuple[Any, asyncio.CancelledError | None]:
-    work = asyncio.get_running_loop().run_in_executor(_AT_THE_DISK, step.work)
+async def _block(
+    step: Block,
+) -> tuple[Any, BaseException | None, asyncio.CancelledError | None]:
+    """Return what came of it, or its error; and that it was cancelled meanwhile, if it was."""
+    work = asyncio.get_running_loop().run_in_executor(_AT_THE_DISK.pool, _tried, step.work)
     cancelled = None
     while not work.done():
         try:
             await asyncio.shield(asyncio.wait([work]))
         except asyncio.CancelledError as error:
             cancelled = error
-    return work.result(), cancelled
+    return *work.result(), cancelled
+
+
+def _tried(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """Return an error as a value: no future can carry a `StopIteration`."""
+    try:
+        return work(), None
+    except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+        return None, error
 
 
 def _throwing(steps: Steps[Result], error: BaseException) -> Callable[[], Step]:
@@ -203,13 +233,15 @@ def _call(step: Execute) -> Any:
 def _timed(step: Execute) -> Any:
     """Call the function; its thread's CPU time is noted where somebody asks for it."""
     cpu = step.active.cpu
-    if cpu is None:
-        return step.function(step.inputs)
-    begun = time.thread_time()
+    begun = None if cpu is None else time.thread_time()
     try:
         return step.function(step.inputs)
+    except StopIteration as stop:
+        # As Python does in a coroutine: neither a future nor a generator can carry it.
+        raise RuntimeError("the node's function raised StopIteration") from stop
     finally:
-        cpu.seconds += time.thread_time() - begun
+        if cpu is not None and begun is not None:
+            cpu.seconds += time.thread_time() - begun
 
 
 class Timed:

@@ -11,9 +11,9 @@ from tallgrass.nodes.entries import AttemptStatus, Kind, TaskState
 from tallgrass.nodes.machinery import Machinery, Result
 from tallgrass.nodes.protocols import NodeCall, NodeFailure, NodeLog, NodeOutcome
 from tallgrass.nodes.retry_policy import RetryDecision
+from tallgrass.nodes.run_wal import RunWal
 from tallgrass.nodes.values import type_name
 from tallgrass.nodes.views import ATTEMPTS, COMPENSATION, FAILED, POST, PRE
-from tallgrass.nodes.wal_store import RunWal
 
 
 class TaskLog:
@@ -131,7 +131,6 @@ class TaskLog:
         if compensator is None or not failure.effects_begun:
             return True
         try:
-            failure.admit()
             compensator.compensate(failure)
         except GovernanceError as refused:
             self._machinery.report.compensation_held(self._call, refused)
@@ -219,7 +218,8 @@ class TaskLog:
             "identity": self._identity,
             "cache_key": self._key,
             "code_version": self._call.identity.code_version,
-            "result": result.stored,
+            # What the cache holds may have been kept when nobody called it sensitive.
+            "result": self._machinery.payloads.put(result.stored, sensitive=self._call.sensitive),
             "result_hash": result.hash,
         }
 

@@ -12,9 +12,9 @@ rules is computed again.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -25,6 +25,7 @@ from tallgrass.errors import Refused, TallgrassError, ValidationError
 from tallgrass.ledger.redaction import redact
 from tallgrass.nodes.files import translated
 from tallgrass.nodes.identity import file_name_of
+from tallgrass.nodes.node_report import NodeReport
 from tallgrass.nodes.protocols import NodeCall, NodeOutcome, NodeStatus
 from tallgrass.nodes.validation_rules import (
     CallableRule,
@@ -36,6 +37,7 @@ from tallgrass.nodes.validation_rules import (
     Stage,
 )
 from tallgrass.nodes.values import hash_of_identity, type_name
+from tallgrass.telemetry.recorder import NOBODY, Recorder
 
 __all__ = [
     "ANY_NODE",
@@ -73,7 +75,10 @@ class CheckpointProtocol(Protocol):
 
 
 class ValidationPolicy:
-    """Rules by node, before and after; `ANY_NODE` stands for all. A validator of `NodeHooks`."""
+    """Rules by node, before and after; `ANY_NODE` stands for all. A validator of `NodeHooks`.
+
+    A checkpoint that cannot be told fails no node; the recorder hears of it.
+    """
 
     def __init__(
         self,
@@ -81,9 +86,11 @@ class ValidationPolicy:
         before: Mapping[str, Sequence[Rule]] | None = None,
         after: Mapping[str, Sequence[Rule]] | None = None,
         checkpoint: CheckpointProtocol | None = None,
+        recorder: Recorder = NOBODY,
     ) -> None:
         self._rules = {Stage.BEFORE: dict(before or {}), Stage.AFTER: dict(after or {})}
         self._checkpoint = checkpoint
+        self._report = NodeReport(recorder)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -109,7 +116,7 @@ class ValidationPolicy:
         call, table = checked.call, self._rules[checked.stage]
         rules = [*table.get(ANY_NODE, ()), *table.get(call.node_id, ())]
         if self._checkpoint is not None:
-            self._checkpoint.begin(call, checked.stage.value)
+            self._tell(call, checked.stage, self._checkpoint.begin)
         found = [f"{rule.name}: {each}" for rule in rules for each in rule.problems(checked)]
         if found:
             what = "was given" if checked.stage is Stage.BEFORE else "returned"
@@ -119,7 +126,10 @@ class ValidationPolicy:
                 f"{'; '.join(found[:_TOLD_MAX])}{more}"
             )
         if self._checkpoint is not None:
-            self._checkpoint.passed(call, checked.stage.value)
+            self._tell(call, checked.stage, self._checkpoint.passed)
+
+    def _tell(self, call: NodeCall, stage: Stage, told: Callable[[NodeCall, str], None]) -> None:
+        self._report.guarded(call, "checkpoint", partial(told, call, stage.value))
 
 
 class CheckpointWatcher:

@@ -20,6 +20,9 @@ from tallgrass.nodes.protocols import NodeCall
 from tallgrass.nodes.values import DEPTH_MAX, Values, hash_of_identity, type_name
 
 _LABEL_KEY: Final = "care_label"
+#: By name: the rules need no LangGraph.
+_COMMAND: Final = "langgraph.types.Command"
+_SEND: Final = "langgraph.types.Send"
 _STRICTNESS: Final = {label: rank for rank, label in enumerate(CARE_LABELS)}
 
 
@@ -41,8 +44,11 @@ class Checked:
 
     @property
     def value(self) -> Any:
-        """The inputs before the node, the result after it."""
-        return self.inputs if self.stage is Stage.BEFORE else self.result
+        """The inputs before the node, the result after it; of LangGraph's command its update."""
+        if self.stage is Stage.BEFORE:
+            return self.inputs
+        is_command = type_name(type(self.result)) == _COMMAND
+        return self.result.update if is_command else self.result
 
 
 class Rule(Protocol):
@@ -242,6 +248,8 @@ def _labels_in(value: Any, depth: int = 0) -> Iterator[str]:
         value = value.model_dump()
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
+    elif type_name(type(value)) == _SEND:
+        value = value.arg
     if isinstance(value, Mapping):
         for key, each in value.items():
             if key == _LABEL_KEY:

@@ -14,20 +14,15 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from weakref import WeakValueDictionary
 
-from tallgrass.clock import Clock, format_instant, system_clock
-from tallgrass.errors import (
-    InvalidInput,
-    NodeWalUnusable,
-    RunBusy,
-    TallgrassError,
-)
-from tallgrass.nodes.entries import FORMAT, Entry, Kind, RunState, TaskId, TaskState
+from tallgrass.clock import Clock, system_clock
+from tallgrass.errors import InvalidInput, NodeWalUnusable, RunBusy
+from tallgrass.nodes.entries import Entry, RunState
 from tallgrass.nodes.files import (
     Files,
     lock_file,
@@ -37,140 +32,12 @@ from tallgrass.nodes.files import (
     replace_file,
     translated,
 )
+from tallgrass.nodes.forks import begin_anew_after_forks
 from tallgrass.nodes.identity import file_name_of, id_of_file_name
-from tallgrass.nodes.journal import Frame, Journal, is_damaged, read_frames, salvaged
-from tallgrass.nodes.views import views_of
+from tallgrass.nodes.journal import Journal, is_damaged, read_frames, salvaged
+from tallgrass.nodes.run_wal import RunWal
 
 JOURNAL_NAME: Final = ".journal"
-TASKS_NAME: Final = "tasks"
-
-
-class RunWal:
-    """The log of one run, held by this process while one of its nodes is at work."""
-
-    def __init__(
-        self, run_id: str, folder: int, journal: Journal, *, files: Files, clock: Clock
-    ) -> None:
-        self.run_id = run_id
-        self.state = RunState(run_id)
-        self._folder = folder
-        self._journal = journal
-        self._files = files
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._views_checked = False
-        #: How many files were wrong when it was opened.
-        self.views_mended = 0
-        #: Nodes of this process that are at work on it.
-        self.users = 0
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether it must be opened anew before anything else can be written."""
-        return self._journal.is_broken
-
-    def take(self, timeout_s: float) -> None:
-        """Take the run's lock, learn what others wrote, and put its views right."""
-        self.absorb(self._journal.lock(timeout_s))
-        try:
-            if self.state.begun_at is None:
-                body = {"run_id": self.run_id, "format": FORMAT}
-                self._append(Entry(kind=Kind.RUN, task=None, at=self._now(), body=body))
-            if not self._views_checked:
-                self.views_mended = self.rebuild_views()
-                self._views_checked = True
-        except BaseException:
-            self._journal.unlock()
-            raise
-
-    def give_back(self) -> None:
-        """Let other processes have the run."""
-        self._journal.unlock()
-
-    def absorb(self, frames: tuple[Frame, ...]) -> None:
-        """Take in entries that were read."""
-        for frame in frames:
-            self.state.apply(Entry.read(frame.payload), frame.end)
-
-    def task(self, task: TaskId) -> TaskState:
-        """Return what the log says of a task; ids that would share a folder are refused."""
-        with self._lock:
-            clash = self.state.clash_of(task)
-            if clash is not None:
-                raise InvalidInput(
-                    f"{task.node_id}/{task.task_id} differs from {clash} by case alone",
-                    code="node_id_invalid",
-                )
-            file_name_of(task.node_id)
-            file_name_of(task.task_id)
-            return self.state.task(task)
-
-    def append(self, kind: Kind, task: TaskId, body: Mapping[str, Any]) -> int:
-        """Write an entry; it is durable after `commit` of what is returned."""
-        return self._append(Entry(kind=kind, task=task, at=self._now(), body=body))
-
-    def commit(self, end: int) -> None:
-        """Return when the log is on the disk up to `end`."""
-        self._journal.commit(end)
-
-    def write_views(self, task: TaskId, *names: str) -> None:
-        """Replace the named files of a task by what the journal says, or all of them."""
-        with self._lock, translated(self._place(task)):
-            folder = self._open_task_folder(task)
-            try:
-                for name, data in views_of(self.run_id, self.state.task(task), names).items():
-                    if data is not None:
-                        replace_file(self._files, name, data, folder=folder)
-            finally:
-                os.close(folder)
-
-    def rebuild_views(self) -> int:
-        """Make every file say what the journal says; return how many did not."""
-        return sum(self._rebuild(task) for task in list(self.state.tasks))
-
-    def close(self) -> None:
-        """Close what is open."""
-        self._journal.close()
-        os.close(self._folder)
-
-    def _rebuild(self, task: TaskId) -> int:
-        with self._lock, translated(self._place(task)):
-            folder = self._open_task_folder(task)
-            try:
-                views = views_of(self.run_id, self.state.task(task))
-                wrong = {n: data for n, data in views.items() if _content(n, folder) != data}
-                for name, data in wrong.items():
-                    if data is None:
-                        self._files.remove(name, folder=folder)
-                    else:
-                        replace_file(self._files, name, data, folder=folder)
-            finally:
-                os.close(folder)
-        return len(wrong)
-
-    def _append(self, entry: Entry) -> int:
-        with self._lock:
-            end = self._journal.append(entry.payload())
-            self.state.apply(entry, end)
-            return end
-
-    def _open_task_folder(self, task: TaskId) -> int:
-        folder = make_and_open(self._files, file_name_of(task.node_id), folder=self._folder)
-        if self.state.task(task).is_first:
-            return folder
-        for name in (TASKS_NAME, file_name_of(task.task_id)):
-            outer = folder
-            try:
-                folder = make_and_open(self._files, name, folder=outer)
-            finally:
-                os.close(outer)
-        return folder
-
-    def _place(self, task: TaskId) -> str:
-        return f"the log of {self.run_id}/{task.node_id}/{task.task_id}"
-
-    def _now(self) -> str:
-        return format_instant(self._clock())
 
 
 class WalStore:
@@ -196,6 +63,7 @@ class WalStore:
         self._runs: OrderedDict[str, RunWal] = OrderedDict()
         self._doors: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._lock = threading.Lock()
+        begin_anew_after_forks(self)
 
     def acquire(self, run_id: str, timeout_s: float | None = None) -> RunWal:
         """Open a run for one more node of this process; other processes wait until it is released.
@@ -210,7 +78,8 @@ class WalStore:
                     run.take(self._lock_timeout_s if timeout_s is None else timeout_s)
                 except RunBusy:
                     raise
-                except TallgrassError:
+                except BaseException:
+                    # It may have taken in a part of what others wrote: it must be read anew.
                     self._forget(run_id)
                     raise
             run.users += 1
@@ -300,6 +169,13 @@ class WalStore:
             os.close(self._root_folder)
             self._root_folder = None
 
+    def begin_anew(self) -> None:
+        """Forget, in a process that was forked, what its parent has open."""
+        runs, self._runs = self._runs, OrderedDict()
+        self._doors, self._lock = WeakValueDictionary(), threading.Lock()
+        for run in runs.values():
+            run.abandon()
+
     def _door(self, run_id: str) -> threading.Lock:
         with self._lock:
             return self._doors.setdefault(run_id, threading.Lock())
@@ -385,11 +261,3 @@ class WalStore:
         if not (self.root / file_name_of(run_id) / JOURNAL_NAME).is_file():
             message = f"there is no run {run_id!r} below {self.root}"
             raise NodeWalUnusable(message, code="node_run_unknown")
-
-
-def _content(name: str, folder: int) -> bytes | None:
-    """Return a view's content; what cannot be read, a link for one, is not what it should be."""
-    try:
-        return read_file(name, folder=folder)
-    except OSError:
-        return b""
