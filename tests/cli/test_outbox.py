@@ -31,8 +31,7 @@ LEDGER = "docs/reports/audit/pipeline_outbox_ledger.json"
 
 CONFIGURATION = """
 [outbox]
-base_s = 0.001
-cap_s = 0.001
+attempts = 1
 
 [outbox.targets.t]
 kind = "file"
