@@ -92,6 +92,12 @@ debian:
 	    $(APT) update >/dev/null && \
 	    $(APT) install -y --no-install-recommends postgresql-postgis >/dev/null; }; }; } || \
 	  echo 'PostGIS is not installed, so the tests of pgstac skip: apt-get install postgresql-postgis'
+	@command -v prometheus >/dev/null || { [ "$$(id -u)" -eq 0 ] && command -v apt-get >/dev/null && { \
+	  $(call say,"Prometheus from Debian (once)"); \
+	  $(APT) install -y --no-install-recommends prometheus >/dev/null 2>&1 || { \
+	    $(APT) update >/dev/null && \
+	    $(APT) install -y --no-install-recommends prometheus >/dev/null; }; }; } || \
+	  echo 'Prometheus is not installed, so the tests of alerts and scrapes skip: apt-get install prometheus'
 
 # --- set-up: again only when the pins or the package's metadata change ---------------------------
 
@@ -103,5 +109,5 @@ $(READY): pyproject.toml constraints.txt
 	  $(PYTHON) -m venv --clear --without-pip $(VENV) && \
 	  $(PYTHON) -m pip --quiet --python $(BIN)/python install pip; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[aws,langgraph,pgstac,postgres,stac,web,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[aws,langgraph,pgstac,postgres,stac,telemetry,web,dev]'
 	@touch $@

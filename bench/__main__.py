@@ -30,6 +30,7 @@ from bench import (
     report,
     retention,
     sqs,
+    telemetry,
     validation,
     verify,
 )
@@ -42,6 +43,9 @@ PARTS: dict[str, Part] = {
     "intake": lambda _folder, _postgres, quick: intake.benchmarks(quick=quick),
     "evidence": lambda folder, _postgres, quick: evidence.benchmarks(folder, quick=quick),
     "pipeline": lambda folder, postgres, quick: pipeline.benchmarks(folder, postgres, quick=quick),
+    "telemetry": lambda folder, postgres, quick: telemetry.benchmarks(
+        folder, postgres, quick=quick
+    ),
     "verify": lambda folder, postgres, quick: verify.benchmarks(folder, postgres, quick=quick),
     "ledger": lambda folder, postgres, quick: ledger.benchmarks(folder, postgres, quick=quick),
     "outbox": lambda _folder, postgres, quick: outbox.benchmarks(postgres, quick=quick),

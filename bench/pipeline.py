@@ -35,7 +35,7 @@ from tallgrass.ingest_loop import IngestLoop, Until
 from tallgrass.simulate.feed_messages import CREATED, S3Event, s3_message, sns_envelope
 from tallgrass.simulate.hdf5_writer import hdf5_file
 from tallgrass.telemetry import names
-from tallgrass.telemetry.recorder import NOBODY, MemoryRecorder
+from tallgrass.telemetry.recorder import NOBODY, MemoryRecorder, Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,20 +95,29 @@ def message_of(number: int, sent: datetime | None = None, folder: Path | None = 
 class Pipeline:
     """The shipped pipeline on a database and a queue of its own, run round by round."""
 
-    def __init__(self, url: str, folder: Path, objects: str = "event") -> None:
+    def __init__(
+        self, url: str, folder: Path, objects: str = "event", recorder: Recorder = NOBODY
+    ) -> None:
         folder.mkdir()
         self.config = configure(url, folder, objects)
         migrate_database(self.config)
         catalogue = default_catalogue()
-        self.stores = open_stores(self.config, catalogue=catalogue)
+        self.stores = open_stores(self.config, catalogue=catalogue, recorder=recorder)
         self.queue = open_queue(self.config)
         lease = self.stores.leases.register("bench", ingest_run_id="bench", lease_s=36_000)
         self.loop = IngestLoop(
-            open_worker(self.config, self.stores, lease, queue=self.queue, catalogue=catalogue),
+            open_worker(
+                self.config,
+                self.stores,
+                lease,
+                queue=self.queue,
+                catalogue=catalogue,
+                recorder=recorder,
+            ),
             lease,
             _LastingLeases(self.stores.leases),
             switched_off=lambda: self.stores.switches.switched_off(SwitchScope.INGEST),
-            recorder=NOBODY,
+            recorder=recorder,
             sleep=time.sleep,
             random=lambda: 0.5,
             monotonic=time.monotonic,

@@ -11,6 +11,7 @@ claim and has no message to acknowledge. Two transactions a batch, whatever its 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import count
 from typing import Protocol
 
 from tallgrass.clock import Clock
@@ -32,7 +33,7 @@ from tallgrass.queues.acknowledgement import acknowledge, deferral_s
 from tallgrass.queues.held import HeldMessages
 from tallgrass.queues.protocol import Queue, QueueMessage
 from tallgrass.queues.subscriptions import UNCONFIRMED, Confirmer
-from tallgrass.telemetry import batch_report, names
+from tallgrass.telemetry import batch_report, names, trace_report
 from tallgrass.telemetry.recorder import Recorder
 
 #: The code of a unit of which the database refuses a row.
@@ -89,7 +90,9 @@ class Batch:
     #: Why it had to be committed in parts, if so: the first refusal.
     refusal: DataRefused | None = None
     #: Name, begin and end of each phase, where somebody listens.
-    spans: list[batch_report.Timed] = field(default_factory=list)
+    spans: list[trace_report.Timed] = field(default_factory=list)
+    #: What its traces are made of, where somebody keeps them.
+    trace: trace_report.BatchTrace | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -136,6 +139,7 @@ class Worker:
         self._providers = providers
         self._admit = admit
         self._confirm = confirm
+        self._numbers = count(1)
 
     @property
     def queue_name(self) -> str | None:
@@ -156,15 +160,15 @@ class Worker:
 
     def messages_by_phase(self) -> Phases:
         """Take one batch of messages through all phases; stop after each."""
-        spans: list[batch_report.Timed] = []
-        with batch_report.timed(self._recorder, self._clock, names.SQS_RECEIVE, spans):
+        spans: list[trace_report.Timed] = []
+        with batch_report.timed(self._recorder, self._clock, names.RECEIVE, spans):
             batch = self.receive()
         batch.spans = spans
         try:
             for name, phase in (
-                (names.MESSAGE_PARSE, self.parse),
+                (names.PARSE, self.parse),
                 (names.RECORD_AND_CLAIM, self.record_and_claim),
-                (names.OBJECT_FETCH, self.read_evidence),
+                (names.READ_EVIDENCE, self.read_evidence),
                 (names.OPERATE, self.operate),
                 (names.COMMIT, self.commit),
                 (names.ACKNOWLEDGE, self.acknowledge),
@@ -176,17 +180,17 @@ class Worker:
                     phase(batch)
         finally:
             self._held.release()
-        batch_report.report_batch(self._recorder, batch, self._clock(), self.queue_name)
+        self._report_batch(batch, self._queue)
         return batch
 
     def due_by_phase(self) -> Phases:
         """Take one batch of due units through the phases that need no message; stop after each."""
-        spans: list[batch_report.Timed] = []
+        spans: list[trace_report.Timed] = []
         with batch_report.timed(self._recorder, self._clock, names.RECORD_AND_CLAIM, spans):
             batch = self.claim_due()
         batch.spans = spans
         for name, phase in (
-            (names.OBJECT_FETCH, self.read_evidence),
+            (names.READ_EVIDENCE, self.read_evidence),
             (names.OPERATE, self.operate),
             (names.COMMIT, self.commit),
         ):
@@ -195,7 +199,7 @@ class Worker:
             yield
             with batch_report.timed(self._recorder, self._clock, name, spans):
                 phase(batch)
-        batch_report.report_batch(self._recorder, batch, self._clock(), None)
+        self._report_batch(batch, None)
         return batch
 
     def receive(self) -> Batch:
@@ -203,7 +207,7 @@ class Worker:
         received_at = self._held.receiving()
         messages = () if self._queue is None else self._queue.receive(self._batch_size)
         self._held.hold([message.receipt for message in messages], received_at)
-        batch = Batch(started_at=self._clock(), messages=messages)
+        batch = self._begin_batch(messages=messages)
         batch_report.report_received(self._recorder, batch, self.queue_name or "")
         return batch
 
@@ -239,12 +243,14 @@ class Worker:
             if receipt.claim is not None
         }
         batch.claims = list(claims.values())
+        trace_report.begin_units(self._recorder, batch)
         batch_report.report_claims(self._recorder, batch)
 
     def claim_due(self) -> Batch:
         """Claim what the ledger itself has due: parked, recovered, to be retried or run again."""
         claims = self._ledger.claim_due(self._lease, self._batch_size)
-        batch = Batch(started_at=self._clock(), claims=list(claims))
+        batch = self._begin_batch(claims=claims)
+        trace_report.begin_units(self._recorder, batch)
         batch_report.report_claims(self._recorder, batch)
         return batch
 
@@ -255,8 +261,14 @@ class Worker:
     def operate(self, batch: Batch) -> None:
         """Run the operators: pure, one unit at a time, so that a bad one harms no neighbour."""
         context = self._context.at(batch.started_at, self._clock())
+        watch_of, clock = trace_report.watch_of, self._clock
         batch.results = [
-            (claim, run_unit(claim, reading, self._catalogue, context))
+            (
+                claim,
+                run_unit(
+                    claim, reading, self._catalogue, context, watch_of(batch, claim.wal_id, clock)
+                ),
+            )
             for claim, reading in zip(batch.claims, batch.readings, strict=True)
         ]
 
@@ -297,6 +309,27 @@ class Worker:
         except TransientError as error:
             batch.unacknowledged = error
         batch_report.report_acknowledged(self._recorder, batch, self._queue.name)
+
+    def _begin_batch(
+        self, *, messages: Sequence[QueueMessage] = (), claims: Sequence[Claim] = ()
+    ) -> Batch:
+        now, number = self._clock(), next(self._numbers)
+        trace = trace_report.begin_batch(self._recorder, self._lease.incarnation, number, now)
+        return Batch(started_at=now, messages=messages, claims=list(claims), trace=trace)
+
+    def _report_batch(self, batch: Batch, queue: Queue | None) -> None:
+        """Report a batch that has come to its end, from a queue or from the ledger's schedule."""
+        recorder, now = self._recorder, self._clock()
+        name = None if queue is None else queue.name
+        batch_report.report_batch(recorder, batch, now, name)
+        if batch.trace is not None:
+            origin = trace_report.Origin(
+                queue=name,
+                system="" if queue is None else queue.system,
+                ingest_run_id=self._lease.ingest_run_id,
+                catalogue=self._catalogue,
+            )
+            trace_report.report_traces(recorder, batch, now, origin)
 
     def _parse(self, message: QueueMessage, queue: str) -> ParsedMessage:
         parsed = parse_message(

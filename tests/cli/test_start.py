@@ -53,7 +53,7 @@ def test_the_list_of_commands_is_complete() -> None:
         "audit list", "audit seal", "audit verify",
         "retention plan", "retention apply", "retention list", "retention show",
         "retention search",
-        "config show", "config check", "aws plan",
+        "config show", "config check", "aws plan", "metrics serve", "telemetry export",
         "outbox dispatch", "outbox status", "outbox list", "outbox show", "outbox requeue",
         "outbox ledger",
         "inspect message", "inspect key", "inspect object",
@@ -71,10 +71,11 @@ def test_the_list_of_commands_is_complete() -> None:
         "stac export", "stac validate", "stac serve", "stac project", "stac collections",
     }  # fmt: skip
     assert {path[0] for path in ALL if path} == {
-        "demo", "init", "aws", "doctor", "ingest", "backfill", "follow", "status", "simulate",
-        "db", "wal", "queue", "poison", "datasets", "audit", "config", "explain", "inspect",
-        "outbox", "reconcile", "replay", "dlq", "quarantine", "stac", "verify", "nodes",
-        "actors", "approvals", "switches", "freeze", "changes", "incidents", "retention",
+        "demo", "init", "aws", "doctor", "ingest", "backfill", "follow", "status", "slo",
+        "simulate", "db", "wal", "queue", "poison", "datasets", "audit", "config", "explain",
+        "inspect", "outbox", "reconcile", "replay", "dlq", "quarantine", "stac", "verify", "nodes",
+        "metrics", "actors", "approvals", "switches", "freeze", "changes", "incidents", "retention",
+        "telemetry",
     }  # fmt: skip
 
 

@@ -30,7 +30,8 @@ from tallgrass.nodes.entries import Kind
 from tallgrass.nodes.gatekeeper import GovernanceGate
 from tallgrass.nodes.identity import cache_key
 from tallgrass.nodes.key_locks import FolderLocks
-from tallgrass.nodes.protocols import EnergyUse, NodeFailure, NodeStatus
+from tallgrass.nodes.protocols import NodeFailure, NodeStatus
+from tallgrass.telemetry.energy import EnergyUse
 from tests.nodes.running import Watched, failing_first
 
 if TYPE_CHECKING:

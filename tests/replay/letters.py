@@ -19,6 +19,7 @@ from tallgrass.governance.switches import SwitchScope
 from tallgrass.replay.dead_letters import Cause, Wanted
 from tallgrass.replay.drain_report import Thresholds
 from tallgrass.replay.selection import Selection
+from tallgrass.telemetry.recorder import NOBODY
 from tests.pipeline.scene import VISIBILITY_S, Pipeline
 from tests.replay.scene import DOWN, Unreadable
 from tests.replay.tampering import tamper
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tallgrass.governance.actors import Acting
     from tallgrass.replay.dead_letter_plan import DrainPlan
     from tallgrass.replay.drain_report import DrainReport
+    from tallgrass.telemetry.recorder import Recorder
     from tests.pipeline.scene import Thing
     from tests.support.backends import Backend
 
@@ -54,6 +56,8 @@ class Letters:
             ReferenceKind.CHANGE, "CHG-1", title="mended", by=self.people.otto
         )
         self.config: Config = self.configured(**settings)
+        #: Whom drains and workers report to.
+        self.recorder: Recorder = NOBODY
 
     def configured(self, policies: dict[str, Any] | None = None, **settings: Any) -> Config:
         """Return the pipeline's configuration, changed."""
@@ -110,7 +114,8 @@ class Letters:
     def desk(self) -> Iterator[tuple[DeadLetterDesk, Stores]]:
         """Open stores of their own, as a command does."""
         catalogue = open_catalogue(self.config)
-        with closing(open_stores(self.config, catalogue=catalogue)) as stores:
+        opened = open_stores(self.config, catalogue=catalogue, recorder=self.recorder)
+        with closing(opened) as stores:
             yield DeadLetterDesk(self.config, stores, catalogue), stores
 
     def found(self, wanted: Wanted = EVERYTHING) -> list[Found]:
@@ -155,10 +160,15 @@ class Letters:
     def work(self, url: str | None = None, *, replay_run_id: str | None = None) -> int:
         """Work off a queue until it is empty; return the units worked on."""
         catalogue, units = open_catalogue(self.config), 0
-        opened = open_stores(self.config, catalogue=catalogue, replay_run_id=replay_run_id)
+        opened = open_stores(
+            self.config,
+            catalogue=catalogue,
+            replay_run_id=replay_run_id,
+            recorder=self.recorder,
+        )
         with closing(opened) as stores, closing(open_queue(self.config, url=url)) as queue:
             lease = stores.leases.register("drained", ingest_run_id="run", lease_s=60)
-            worker = self.pipeline.start(lease, stores=stores, queue=queue)
+            worker = self.pipeline.start(lease, stores=stores, queue=queue, recorder=self.recorder)
             while not (batch := worker.run_messages()).is_empty:
                 units += len(batch.claims)
             stores.leases.stop(lease)

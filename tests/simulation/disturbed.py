@@ -145,6 +145,8 @@ def _failed(code: str, message: str) -> ReadFailure:
 class WatchedQueue:
     """A worker's view of the queue: acknowledgements may be lost, and each is judged."""
 
+    system = "tallgrass"
+
     def __init__(
         self,
         queue: EmbeddedQueue,

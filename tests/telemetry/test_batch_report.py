@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 
     from tests.plugins.postgres import Databases
 
-#: Names of parts that have tests of their own: processes, the outbox, replay runs.
+#: Names of parts that have tests of their own: processes, the outbox, replay runs, health.
 ELSEWHERE = {
+    P + "energy_kwh_total",
+    P + "carbon_gco2e_total",
     "worker_died",
     "event_undelivered",
     "event_exhausted",
@@ -40,13 +42,14 @@ ELSEWHERE = {
     "target_resumed",
     "dispatch_started",
     "dispatch_stopped",
+    "outbox_dispatch",
     *(name for name in EVENTS if name.startswith("node_")),
     *(name for name in METRICS if name.startswith("kfm.node_")),
+    *(metric.name for metric in METRICS.values() if metric.kind == "gauge"),
     *(name for name in METRICS if name.startswith((P + "outbox_", P + "replay", P + "dlq_"))),
 }
 PHASES = (
-    "sqs_receive", "message_parse", "record_and_claim", "object_fetch", "operate", "commit",
-    "acknowledge",
+    "receive", "parse", "record_and_claim", "read_evidence", "operate", "commit", "acknowledge",
 )  # fmt: skip
 
 
@@ -170,6 +173,7 @@ def test_labels_have_few_values(run: FaultyRun) -> None:
         "error_type": {code for code in registry() if is_unit_code(code)},
         "issue": {code for code in registry() if is_unit_code(code)},
         "reason": {*registry(), "deletion", "test_event", "sidecar"},
+        "replay_reason": {"none", "dlq-drain", "incident", "backfill", "test"},
     }
     seen = [*run.recorder._counts, *run.recorder._observed]
     assert len(seen) > 50
@@ -180,10 +184,10 @@ def test_labels_have_few_values(run: FaultyRun) -> None:
 
 def test_a_batch_is_a_trace_of_its_phases(run: FaultyRun) -> None:
     """The spans of a batch follow each other inside its own, and tell how much it held."""
-    spans = run.recorder.spans
-    starts = [at for at, span in enumerate(spans) if span.name == "nodd_sns.ingest"]
+    spans = [span for span in run.recorder.spans if span.name in {"nodd_sns.batch", *PHASES}]
+    starts = [at for at, span in enumerate(spans) if span.name == "nodd_sns.batch"]
     traces = [spans[a:b] for a, b in zip(starts, [*starts[1:], len(spans)], strict=True)]
-    assert spans[0].name == "nodd_sns.ingest"
+    assert spans[0].name == "nodd_sns.batch"
     assert {tuple(span.name for span in trace[1:]) for trace in traces} == {PHASES, PHASES[2:6]}
     for root, *phases in traces:
         times = [time for span in phases for time in (span.started_at, span.ended_at)]
@@ -192,6 +196,12 @@ def test_a_batch_is_a_trace_of_its_phases(run: FaultyRun) -> None:
         assert root.ended_at >= times[-1]
         for span in phases:
             assert all(root.attributes[name] == n for name, n in span.attributes.items())
+            assert root.place is not None
+            assert span.place is not None
+            assert span.place.parent == root.place.context
+            assert span.place.context.trace_id == root.place.context.trace_id
+    roots = [trace[0].place.context.trace_id for trace in traces if trace[0].place is not None]
+    assert len(set(roots)) == len(traces)
     sizes = [trace[0].attributes["nodd.units"] for trace in traces]
     assert Counter(sizes) == Counter(run.recorder.observed(P + "batch_units"))
     assert len(run.recorder.observed(P + "batch_seconds")) == len(traces)

@@ -71,6 +71,14 @@ COUNTERPARTS: dict[str, Callable[[Any], Counts]] = {
         " WHERE h.from_status IS NULL OR h.from_status <> h.to_status"
         " GROUP BY r.dataset, h.to_status"
     ),
+    # A retry carries the reason of the last replay before it, as the journal tells it.
+    P + "wal_replays_total": _grouped(
+        "SELECT r.dataset, coalesce((SELECT p.reason FROM wal_transitions AS p"
+        " WHERE p.wal_id = h.wal_id AND p.kind = 'replay' AND p.to_version <= h.version"
+        " ORDER BY p.to_version DESC LIMIT 1), 'none') AS replay_reason, count(*)"
+        " FROM wal_history AS h JOIN wal_records AS r ON r.wal_id = h.wal_id"
+        " WHERE h.from_status = 'failed' AND h.to_status = 'pending' GROUP BY 1, 2"
+    ),
     P + "validation_errors_total": _grouped(
         "SELECT r.dataset, a.error_code, count(*) FROM wal_attempts AS a"
         " JOIN wal_records AS r ON r.wal_id = a.wal_id"
@@ -130,9 +138,11 @@ class WatchingRecorder(MemoryRecorder):
             number = len(self.observed(name, dataset=labels["dataset"]))
             self._look(name, {(labels["dataset"],): number}, seen)
 
-    def span(self, name: str, started_at: Any, ended_at: Any, attributes: Any) -> None:
+    def span(
+        self, name: str, started_at: Any, ended_at: Any, attributes: Any, place: Any = None
+    ) -> None:
         """Keep a span."""
-        MemoryRecorder.span(self, name, started_at, ended_at, attributes)
+        MemoryRecorder.span(self, name, started_at, ended_at, attributes, place)
         self.met.add(name)
 
     def event(self, name: str, **fields: object) -> None:

@@ -34,6 +34,13 @@ nexrad-l2 = ["ext_vcp", "ext_elevations"]
 
 #: Other values than the defaults of what cannot change an output.
 NOT_SHAPING: dict[str, Any] = {
+    "telemetry__energy_file": "energy.jsonl",
+    "telemetry__energy_watts_per_core": 3.5,
+    "telemetry__energy_watts_per_gb": 0.392,
+    "telemetry__energy_memory_gb": 2.0,
+    "telemetry__energy_pue": 1.135,
+    "telemetry__energy_grams_per_kwh": 333.0,
+    "telemetry__energy_source": "measured",
     "env": "prod",
     "database__url": "postgresql://db/ledger",
     "database__lock_timeout_s": 5.0,
@@ -59,6 +66,11 @@ NOT_SHAPING: dict[str, Any] = {
     "outbox__base_s": 1.0,
     "outbox__cap_s": 60.0,
     "outbox__lease_s": 30.0,
+    "telemetry__metrics_port": 9464,
+    "telemetry__metrics_host": "0.0.0.0",  # noqa: S104 - a setting, nothing listens
+    "telemetry__traces_ratio": 0.5,
+    "telemetry__waiting_spans": 10,
+    "telemetry__logs": "json",
     "replay__max_events": 10,
     "replay__batch": 5,
     "replay__max_candidates": 100,

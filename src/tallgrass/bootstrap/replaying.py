@@ -25,6 +25,7 @@ from tallgrass.replay.engine import Engine, Pace, Surroundings, Work
 from tallgrass.replay.plan import PlanAction
 from tallgrass.replay.run import Run, RunDenies, RunReport, RunRules
 from tallgrass.telemetry.recorder import NOBODY, Recorder
+from tallgrass.telemetry.replay_report import throttling
 
 #: How often the queue is asked for its age; a count of a large queue costs something.
 _LAG_EVERY_S = 5.0
@@ -76,6 +77,7 @@ def run_replay(
                 stop=options.stop,
                 progress=options.progress,
                 lagging=options.lagging,
+                throttled=throttling(recorder),
             ),
             work=work,
         )

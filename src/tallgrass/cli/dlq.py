@@ -15,6 +15,7 @@ from tallgrass.bootstrap.stores import Stores, open_current_stores
 from tallgrass.cli import dlq_view
 from tallgrass.cli.identity import acting, actor_option
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.replay_reporting import reported
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_whole
@@ -238,7 +239,8 @@ def drain(  # noqa: PLR0913 - one a flag
     )
     catalogue = open_catalogue(config)
     with (
-        closing(open_current_stores(config, catalogue=catalogue)) as stores,
+        reported(config, "dlq drain", dry_run=dry_run) as recorder,
+        closing(open_current_stores(config, catalogue=catalogue, recorder=recorder)) as stores,
         told_to_stop() as stop,
     ):
         desk = DeadLetterDesk(config, stores, catalogue)

@@ -18,8 +18,10 @@ from tallgrass.bootstrap.following import (
     follow,
 )
 from tallgrass.bootstrap.stores import open_current_stores
+from tallgrass.bootstrap.telemetry import open_recorder
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.listing_options import bucket_option, objects_option, prefix_option
+from tallgrass.cli.metrics_option import metrics_port_option
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import print_json, printable
 from tallgrass.cli.times import time_or_date
@@ -63,6 +65,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 @click.option(
     "--until-idle", is_flag=True, help="End when a listing brings nothing new and nothing is due."
 )
+@metrics_port_option
 @output_option
 @pass_invocation
 def command(  # noqa: PLR0913 - one parameter an option
@@ -77,6 +80,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     objects: str | None,
     once: bool,
     until_idle: bool,
+    metrics_port: int | None,
     as_json: bool,
 ) -> None:
     """Keep a catalog up to date from listings: no account, no queue.
@@ -104,7 +108,10 @@ def command(  # noqa: PLR0913 - one parameter an option
     # A database that cannot be used is told before any bucket is asked.
     open_current_stores(config, read_only=True).close()
     telling = _Telling()
-    with told_to_stop() as stop:
+    with (
+        told_to_stop() as stop,
+        open_recorder(config, None, metrics_port=metrics_port, served=telling.served) as recorder,
+    ):
         outside = Following(
             stop=stop.is_set,
             progress=telling.progress,
@@ -112,7 +119,7 @@ def command(  # noqa: PLR0913 - one parameter an option
             sleep=stop.wait,
             random=random.random,
         )
-        report = follow(config, open_catalogue(config), request, outside)
+        report = follow(config, open_catalogue(config), request, outside, recorder=recorder)
     if as_json:
         print_json({"dataset": dataset, **asdict(report)})
         return
@@ -136,6 +143,10 @@ class _Telling:
                 f"listed {report.listed:,}, recorded {report.recorded:,},"
                 f" overwritten {report.changed:,}, worked on {report.worked_on:,}"
             )
+
+    def served(self, url: str) -> None:
+        """Tell where Prometheus is answered."""
+        self._say(f"metrics: {url}")
 
     def waiting(self, error: TransientError) -> None:
         """Tell once what is down."""

@@ -10,19 +10,20 @@ import click
 from tallgrass.bootstrap.ingesting import ingest
 from tallgrass.bootstrap.queues import check_queue
 from tallgrass.bootstrap.stores import Stores, open_current_stores
+from tallgrass.bootstrap.telemetry import chosen_port, open_recorder
 from tallgrass.cli.dispatch_beside import DispatchBeside
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.metrics_option import metrics_port_option
 from tallgrass.cli.outbox_view import dispatch_document, show_result
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import hide_credentials, print_json
 from tallgrass.cli.worker_processes import run_processes
-from tallgrass.clock import system_clock
 from tallgrass.config import Config
 from tallgrass.errors import InvalidInput, UnknownRecord
 from tallgrass.governance.policy import ReplayMode
 from tallgrass.ingest_loop import LoopReport, Until
 from tallgrass.queues.replay_queues import is_replay_queue
-from tallgrass.telemetry.log_recorder import LogRecorder
+from tallgrass.telemetry.recorder import Recorder
 
 PROCESSES_MAX = 64
 
@@ -54,6 +55,7 @@ PROCESSES_MAX = 64
     help="Work off the queue of this drain (`dlq drain --to replay-queue`), under its id.",
 )
 @click.option("--dispatch", "dispatching", is_flag=True, help="Deliver the events as well.")
+@metrics_port_option
 @output_option
 @pass_invocation
 def command(  # noqa: PLR0913 - one parameter an option
@@ -68,12 +70,14 @@ def command(  # noqa: PLR0913 - one parameter an option
     batch: int | None,
     replay_run_id: str | None,
     dispatching: bool,
+    metrics_port: int | None,
     as_json: bool,
 ) -> None:
     """Turn notifications into a catalog.
 
     Runs until it is told to stop: by Ctrl-C or SIGTERM it finishes its batch, hands back what it
-    holds and reports. What happens is told on stderr, a line an event.
+    holds and reports. What happens is told on stderr, a line an event. Of several processes, each
+    answers Prometheus at the next port after --metrics-port, which is the first one's.
     """
     if once and drain:
         message = "--once or --drain, not both"
@@ -86,17 +90,24 @@ def command(  # noqa: PLR0913 - one parameter an option
     with closing(open_current_stores(config, read_only=True)) as stores:
         _require_drain(stores, config, replay_run_id)
     check_queue(config)
-    beside = DispatchBeside(config, _recorder()) if dispatching else None
+    port = chosen_port(config, metrics_port)
     delivered = None
-    with told_to_stop() as stop:
+    with told_to_stop() as stop, open_recorder(config, log_line, metrics_port=port) as recorder:
+        beside = DispatchBeside(config, recorder) if dispatching else None
         if beside is not None:
             beside.start()
         try:
             report = (
-                _run_here(config, until, stop, replay_run_id)
+                _run_here(config, until, stop, recorder, replay_run_id)
                 if processes == 1
                 else run_processes(
-                    config, until, stop, processes, _recorder(), replay_run_id=replay_run_id
+                    config,
+                    until,
+                    stop,
+                    processes,
+                    recorder,
+                    replay_run_id=replay_run_id,
+                    metrics_port=port,
                 )
             )
         finally:
@@ -130,7 +141,11 @@ def _require_drain(stores: Stores, config: Config, replay_run_id: str | None) ->
 
 
 def _run_here(
-    config: Config, until: Until, stop: threading.Event, replay_run_id: str | None
+    config: Config,
+    until: Until,
+    stop: threading.Event,
+    recorder: Recorder,
+    replay_run_id: str | None,
 ) -> LoopReport:
     def sleep(seconds: float) -> None:
         stop.wait(seconds)
@@ -140,13 +155,9 @@ def _run_here(
         until=until,
         stop=stop.is_set,
         sleep=sleep,
-        recorder=_recorder(),
+        recorder=recorder,
         replay_run_id=replay_run_id,
     )
-
-
-def _recorder() -> LogRecorder:
-    return LogRecorder(log_line, system_clock)
 
 
 def _show(report: LoopReport, processes: int) -> None:

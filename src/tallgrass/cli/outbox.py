@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import click
 
 from tallgrass.bootstrap.outbox import chosen_targets, dispatch
+from tallgrass.bootstrap.telemetry import open_recorder
 from tallgrass.cli.identity import acting, actor_option, require_somebody
 from tallgrass.cli.invocation import (
     PAGE_MAX,
@@ -14,6 +15,7 @@ from tallgrass.cli.invocation import (
     output_option,
     pass_invocation,
 )
+from tallgrass.cli.metrics_option import metrics_port_option
 from tallgrass.cli.outbox_ledger import ledger
 from tallgrass.cli.outbox_view import (
     OutboxStatus,
@@ -35,7 +37,6 @@ from tallgrass.errors import InvalidInput, Refused, UnknownRecord
 from tallgrass.outbox.deliveries import DeliveryFilter, Requeued
 from tallgrass.outbox.dispatch_loop import DispatchUntil
 from tallgrass.outbox.dispatch_rules import DeliveryState
-from tallgrass.telemetry.log_recorder import LogRecorder
 
 
 @click.group(
@@ -56,10 +57,17 @@ command.add_command(ledger)
 @click.option("--target", "targets", multiple=True, metavar="NAME", help="Only this target.")
 @click.option("--once", is_flag=True, help="End after one batch of each target.")
 @click.option("--drain", is_flag=True, help="End when nothing is due now.")
+@metrics_port_option
 @output_option
 @pass_invocation
 def dispatch_events(
-    invocation: Invocation, *, targets: tuple[str, ...], once: bool, drain: bool, as_json: bool
+    invocation: Invocation,
+    *,
+    targets: tuple[str, ...],
+    once: bool,
+    drain: bool,
+    metrics_port: int | None,
+    as_json: bool,
 ) -> None:
     """Deliver events to their targets.
 
@@ -74,14 +82,12 @@ def dispatch_events(
         until = DispatchUntil.ONCE if once else DispatchUntil.DRAINED
     from tallgrass.cli.ingest import log_line  # noqa: PLC0415 - loads the worker
 
-    with told_to_stop() as stop:
-        result = dispatch(
-            invocation.config,
-            targets=targets,
-            until=until,
-            stop=stop.is_set,
-            recorder=LogRecorder(log_line, system_clock),
-        )
+    config = invocation.config
+    with (
+        told_to_stop() as stop,
+        open_recorder(config, log_line, metrics_port=metrics_port) as recorder,
+    ):
+        result = dispatch(config, targets=targets, until=until, stop=stop.is_set, recorder=recorder)
     if as_json:
         print_json(dispatch_document(result))
     else:

@@ -59,7 +59,7 @@ def export(invocation: Invocation, *, folder: Path, release: str, as_json: bool)
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
     with (
         invocation.stores(read_only=True) as stores,
-        _one_at_a_time(folder),
+        one_export_at_a_time(folder),
         # Ended before the stores are closed, also where writing failed.
         closing(stores.deliveries.ledger()) as entries,
     ):
@@ -122,7 +122,7 @@ def _write(ledger_path: Path, telemetry_path: Path, entries: Iterator[LedgerEntr
 
 
 @contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
+def one_export_at_a_time(folder: Path) -> Iterator[None]:
     """Exclude other exports: one that began earlier must not replace what a later one wrote."""
     descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

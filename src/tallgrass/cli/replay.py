@@ -11,6 +11,7 @@ from tallgrass.bootstrap.stores import Stores
 from tallgrass.cli.invocation import Invocation, examples, output_option
 from tallgrass.cli.plan_view import show_plan, show_preview
 from tallgrass.cli.replay_options import Selected, require_conditions, selection_options
+from tallgrass.cli.replay_reporting import reported
 from tallgrass.cli.replay_run import RunFlags, carry_out, run_options
 from tallgrass.cli.replay_runs import diff, runs
 from tallgrass.cli.whole_files import appearing_whole
@@ -94,7 +95,10 @@ def command(  # noqa: PLR0913 - one a flag
         return
     _require_no_run_flags(ctx, flags)
     request = plan_request(selected, flags, reason=reason, replay_run_id=replay_run_id, env=env)
-    with invocation.stores(read_only=True) as stores:
+    with (
+        reported(invocation.config, "replay", dry_run=True),
+        invocation.stores(read_only=True) as stores,
+    ):
         plan = open_plan(invocation.config, stores, request)
         if save_selection is not None:
             text = render_selection(plan.header.selection, env=plan.header.env, reason=reason)

@@ -17,6 +17,7 @@ from tallgrass.bootstrap.replaying import RunOptions, run_replay
 from tallgrass.bootstrap.stores import open_current_stores
 from tallgrass.cli.identity import acting
 from tallgrass.cli.invocation import Invocation
+from tallgrass.cli.replay_reporting import reported
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import print_json, printable
 from tallgrass.errors import GuardRefused
@@ -148,7 +149,8 @@ def carry_out(
         meant_for=meant_for,
     )
     with (
-        closing(open_current_stores(config, catalogue=catalogue)) as stores,
+        reported(config, "replay") as recorder,
+        closing(open_current_stores(config, catalogue=catalogue, recorder=recorder)) as stores,
         told_to_stop() as stop,
     ):
         by = acting(stores, flags.actor, action="replay_run")
@@ -163,7 +165,9 @@ def carry_out(
                     progress=progress,
                     lagging=_say_lagging,
                 )
-                report = run_replay(config, stores, catalogue, prepared, options, by=by)
+                report = run_replay(
+                    config, stores, catalogue, prepared, options, by=by, recorder=recorder
+                )
     show_report(report, as_json=as_json)
     _end(report)
 

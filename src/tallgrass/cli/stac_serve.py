@@ -31,34 +31,14 @@ def serve(invocation: Invocation, *, host: str, port: int) -> None:
     It only reads. Its address is the first line that it prints.
     """
     from tallgrass.bootstrap.catalog import open_api  # noqa: PLC0415 - help is quick
+    from tallgrass.bootstrap.listening import listen  # noqa: PLC0415
 
     app, catalog = open_api(invocation.config)
     try:
-        with _listening(host, port) as listener:
+        with listen(host, port) as listener:
             _run(app, listener)
     finally:
         catalog.close()
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """Return a socket that has the address, before anything says so."""
-    from tallgrass.errors import ConfigError  # noqa: PLC0415
-
-    try:
-        family, kind, *_, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-        except OSError:
-            listener.close()
-            raise
-    except OSError as exc:
-        message = f"cannot listen at {host}, port {port}: {exc.strerror or exc}"
-        raise ConfigError(message, code="cannot_listen") from exc
-    return listener
 
 
 def _run(app: object, listener: socket.socket) -> None:

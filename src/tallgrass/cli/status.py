@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import click
 
+from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.health import read_health
 from tallgrass.bootstrap.queues import read_queue_status
 from tallgrass.bootstrap.retaining import disk_forecast
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
-from tallgrass.cli.text import duration, print_json
-from tallgrass.clock import Clock, system_clock
+from tallgrass.cli.stopping import told_to_stop
+from tallgrass.cli.text import duration, hide_credentials, json_line, print_json, printable
+from tallgrass.cli.watching import Pace, watch
+from tallgrass.clock import Clock, format_instant, system_clock
 from tallgrass.governance.switches import KillSwitch, SwitchedOff, SwitchScope
 from tallgrass.intake.poison import PoisonState
 from tallgrass.ledger.vocabulary import Status
+from tallgrass.telemetry.freshness import Freshness
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from tallgrass.bootstrap.views import LedgerStats, ProjectionLag
+    from tallgrass.errors import TransientError
     from tallgrass.inventory.retention import DiskForecast
     from tallgrass.outbox.deliveries import TargetCounts
     from tallgrass.queues.protocol import QueueStatus
+    from tallgrass.telemetry.gauges import Health
+
+_EVERY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +53,8 @@ class Overview:
     #: None where the catalog is not copied to pgstac.
     projection: ProjectionLag | None
     disk: DiskForecast
+    #: What stands still.
+    health: Health
     now: datetime
 
     @property
@@ -54,22 +66,95 @@ class Overview:
         }
 
 
-@click.command(name="status", epilog=examples("tallgrass status", "tallgrass status --output json"))
+@click.command(
+    name="status",
+    epilog=examples(
+        "tallgrass status", "tallgrass status --output json", "tallgrass status --watch --every 5"
+    ),
+)
 @click.option("--queue", metavar="URL", help="The queue to look at (queue.url).")
+@click.option("--watch", "watched", is_flag=True, help="Look again and again; in a pipe, by lines.")
+@click.option(
+    "--every",
+    "every_s",
+    type=click.FloatRange(0.1, 3600),
+    metavar="SECONDS",
+    help="Rest between two looks.  [default: 2]",
+)
+@click.option("--frames", type=click.IntRange(1), help="End after so many looks.")
 @output_option
 @pass_invocation
-def command(invocation: Invocation, *, queue: str | None, as_json: bool) -> None:
+def command(
+    invocation: Invocation,
+    *,
+    queue: str | None,
+    watched: bool,
+    every_s: float | None,
+    frames: int | None,
+    as_json: bool,
+) -> None:
     """Show the whole pipeline on one page.
 
     Units by state, how far behind it is, the queue, what is parked or stale, who works, which kill
-    switches are on, how many poison messages wait, which events are undelivered, how long the disk
-    lasts. Writes nothing.
+    switches are on, how many poison messages wait, which events are undelivered, which datasets
+    are not fresh, how long the disk lasts. Writes nothing.
     """
+    if watched:
+        with told_to_stop() as stop:
+            pace = Pace(every_s=every_s or _EVERY_S, frames=frames, wait=stop.wait)
+            _watch(invocation, queue, pace, as_json=as_json)
+        return
+    if every_s is not None or frames is not None:
+        message = "--every and --frames are for --watch"
+        raise click.UsageError(message)
     found = _look(invocation, queue, system_clock)
     if as_json:
         print_json(_document(found))
     else:
         _show(found)
+
+
+def _watch(invocation: Invocation, queue: str | None, pace: Pace, *, as_json: bool) -> None:
+    def show(found: Overview) -> None:
+        if as_json:
+            sys.stdout.write(json_line({"at": found.now, **_document(found)}).decode())
+        elif sys.stdout.isatty():
+            click.clear()
+            _show(found)
+        else:
+            click.echo(_line(found))
+        sys.stdout.flush()
+
+    def trouble(error: TransientError) -> None:
+        if as_json:
+            told = {"at": system_clock(), "error": {"code": error.code, "message": str(error)}}
+            sys.stdout.write(json_line(told).decode())
+        else:
+            click.echo(printable(hide_credentials(f"{error.code}: {error}")))
+        sys.stdout.flush()
+
+    watch(lambda: _look(invocation, queue, system_clock), show, trouble, pace)
+
+
+def _line(found: Overview) -> str:
+    """Say the page in one line: what is wrong last, where the eye finds it."""
+    parts = [f"{number:,} {status}" for status, number in found.by_status.items()]
+    parts.append(f"due {found.stats.due:,} ({_lag(found.stats.oldest_due_at, found.now)})")
+    if found.queue is not None:
+        parts.append(f"queue {found.queue.visible:,}, dead letters {found.queue.dead}")
+    parts.append(f"live workers {found.stats.live_workers}")
+    parts.append(f"undelivered {sum(one.undelivered for one in found.undelivered.values()):,}")
+    parts += [f"{state} {', '.join(names)}" for state, names in _not_fresh(found).items()]
+    return printable(f"{format_instant(found.now)}  {'; '.join(parts)}")
+
+
+def _not_fresh(found: Overview) -> dict[str, list[str]]:
+    """Return the datasets that somebody should look at, by their state."""
+    return {
+        state.value: names
+        for state in (Freshness.WE_ARE_STUCK, Freshness.NOAA_SILENT)
+        if (names := [name for name, how in found.health.freshness().items() if how is state])
+    }
 
 
 def _look(invocation: Invocation, queue: str | None, clock: Clock) -> Overview:
@@ -84,6 +169,7 @@ def _look(invocation: Invocation, queue: str | None, clock: Clock) -> Overview:
         projection = stores.catalog.projection_lag()
         now = clock()
         disk = disk_forecast(stores, units=_units(stats), now=now)
+        health = read_health(config, stores, open_catalogue(config), clock=clock)
     return Overview(
         stats=stats,
         parked=_parked(due, off),
@@ -94,6 +180,7 @@ def _look(invocation: Invocation, queue: str | None, clock: Clock) -> Overview:
         undelivered=undelivered,
         projection=projection,
         disk=disk,
+        health=health,
         now=now,
     )
 
@@ -118,6 +205,10 @@ def _document(found: Overview) -> dict[str, object]:
         "oldest_due_at": stats.oldest_due_at,
         "due_lag_s": _age(stats.oldest_due_at, found.now),
         "live_workers": stats.live_workers,
+        "lapsed_workers": found.health.lapsed_workers,
+        "fenced_workers": found.health.fenced_workers,
+        "near_limit": sum(one.near_limit for one in found.health.datasets.values()),
+        "freshness": found.health.freshness(),
         "queue": None
         if queue is None
         else {
@@ -159,7 +250,9 @@ def _show(found: Overview) -> None:
             ("behind", _lag(stats.oldest_due_at, found.now)),
             ("parked", found.parked),
             ("stale", sum(stats.stale.values())),
+            ("near limit", sum(one.near_limit for one in found.health.datasets.values())),
             ("live workers", stats.live_workers),
+            *((state, ", ".join(names)) for state, names in _not_fresh(found).items()),
         ],
         title="Ledger",
     )

@@ -16,13 +16,12 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from tallgrass.bootstrap.ingesting import ingest
-from tallgrass.clock import system_clock
+from tallgrass.bootstrap.telemetry import open_recorder
 from tallgrass.config import Config
 from tallgrass.errors import PermanentError, TallgrassError
 from tallgrass.ingest_loop import LoopReport, Until
 from tallgrass.retry import Backoff
 from tallgrass.telemetry import names
-from tallgrass.telemetry.log_recorder import LogRecorder
 from tallgrass.telemetry.recorder import Recorder
 
 #: How soon a signal to the parent reaches its children.
@@ -49,16 +48,19 @@ def run_processes(
     recorder: Recorder,
     *,
     replay_run_id: str | None = None,
+    metrics_port: int | None = None,
 ) -> LoopReport:
     """Run so many workers and add up what they did.
+
+    The port is this process's; its workers answer Prometheus at the ones after it.
 
     A worker that dies is told at once and replaced after a rest, unless each has only one round.
     What ended with an error is told at the end.
     """
-    crew = _Crew(config, until, recorder, replay_run_id)
+    crew = _Crew(config, until, recorder, replay_run_id, metrics_port)
     try:
-        for _ in range(number):
-            crew.start()
+        for place in range(1, number + 1):
+            crew.start(place)
         crew.watch(stop)
     finally:
         crew.end()
@@ -71,35 +73,44 @@ def run_processes(
 class _Member:
     process: BaseProcess
     started_at: float
+    #: Which of the workers it is, from 1; the one that replaces it has the same.
+    place: int
 
 
 class _Crew:
     """The worker processes that run now, and those that are to be started again."""
 
     def __init__(
-        self, config: Config, until: Until, recorder: Recorder, replay_run_id: str | None
+        self,
+        config: Config,
+        until: Until,
+        recorder: Recorder,
+        replay_run_id: str | None,
+        metrics_port: int | None,
     ) -> None:
         self._config = config
         self._replay_run_id = replay_run_id
+        self._metrics_port = metrics_port
         self._until = until
         self._recorder = recorder
         self._context = multiprocessing.get_context("spawn")
         self._members: dict[Connection, _Member] = {}
-        #: When each replacement is due.
-        self._replacements: list[float] = []
+        #: When each replacement is due, and whose place it takes.
+        self._replacements: list[tuple[float, int]] = []
         self._deaths_in_row = 0
         self.total = LoopReport()
         self.failures: list[TallgrassError] = []
 
-    def start(self) -> None:
-        """Start one more worker."""
+    def start(self, place: int) -> None:
+        """Start the worker of a place."""
         ours, theirs = self._context.Pipe()
+        port = self._metrics_port and self._metrics_port + place
         child = self._context.Process(
-            target=_work, args=(self._config, self._until, theirs, self._replay_run_id)
+            target=_work, args=(self._config, self._until, theirs, self._replay_run_id, port)
         )
         child.start()
         theirs.close()  # otherwise nobody would notice that the child has died
-        self._members[ours] = _Member(child, time.monotonic())
+        self._members[ours] = _Member(child, time.monotonic(), place)
 
     def watch(self, stop: threading.Event) -> None:
         """Wait until all have ended and nobody is to be replaced."""
@@ -125,10 +136,10 @@ class _Crew:
 
     def _replace(self) -> None:
         now = time.monotonic()
-        due = [at for at in self._replacements if at <= now]
-        self._replacements = [at for at in self._replacements if at > now]
-        for _ in due:
-            self.start()
+        due = [place for at, place in self._replacements if at <= now]
+        self._replacements = [each for each in self._replacements if each[0] > now]
+        for place in due:
+            self.start(place)
 
     def _hear(self, connection: Connection, stop: threading.Event) -> None:
         member = self._members.pop(connection)
@@ -156,7 +167,7 @@ class _Crew:
             self.failures.append(WorkerDied(f"worker process {pid} ended with {code}"))
             return
         rest_s = _REPLACED_AFTER.delay_s(self._deaths_in_row, random.random)
-        self._replacements.append(now + rest_s)
+        self._replacements.append((now + rest_s, member.place))
 
 
 def _tell(connection: Connection) -> None:
@@ -165,7 +176,11 @@ def _tell(connection: Connection) -> None:
 
 
 def _work(
-    config: Config, until: Until, parent: Connection, replay_run_id: str | None = None
+    config: Config,
+    until: Until,
+    parent: Connection,
+    replay_run_id: str | None = None,
+    metrics_port: int | None = None,
 ) -> None:
     """Be a worker process."""
     from tallgrass.cli.ingest import log_line  # noqa: PLC0415 - imports this module
@@ -180,14 +195,15 @@ def _work(
             parent.poll(seconds)
 
     try:
-        answer: object = ingest(
-            config,
-            until=until,
-            stop=lambda: told.is_set() or parent.poll(),
-            sleep=sleep,
-            recorder=LogRecorder(log_line, system_clock),
-            replay_run_id=replay_run_id,
-        )
+        with open_recorder(config, log_line, metrics_port=metrics_port) as recorder:
+            answer: object = ingest(
+                config,
+                until=until,
+                stop=lambda: told.is_set() or parent.poll(),
+                sleep=sleep,
+                recorder=recorder,
+                replay_run_id=replay_run_id,
+            )
     except TallgrassError as error:
         answer = error
     except Exception as error:  # noqa: BLE001 - the parent tells it as every command does

@@ -31,6 +31,20 @@ class OwnedItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What a replay repeats: how its units were chosen, and the last attempt before it."""
+
+    #: `single`, `range` or `dlq`; None where the run is not known.
+    mode: str | None = None
+    #: The pipeline run of that attempt, and its number; None if there was none.
+    original_run: str | None = None
+    original_attempt: int | None = None
+
+
+NOT_REPLAYED = Replayed()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """An open attempt. Only its holder may close it, and only while its lease stands."""
 
@@ -49,6 +63,9 @@ class Claim:
     owned_item: OwnedItem | None = None
     #: Whether a queue message stands behind it; otherwise the ledger itself retries it.
     has_message: bool
+    #: Why the last replay asked for it; `none` if there was none.
+    replay_reason: str = "none"
+    replayed: Replayed = NOT_REPLAYED
 
     @property
     def wal_id(self) -> str:

@@ -53,6 +53,8 @@ class Known:
     held_until: datetime | None
     #: Why a due unit that has not succeeded yet is worked on: to ingest it, or as a backfill.
     first_intent: Intent = Intent.INGEST
+    #: Of the last replay that asked for it; `none` if there was none.
+    replay_reason: str = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -136,6 +136,11 @@ _PLACES = (
 
 _PATTERNS = (*_SECRETS, *_PERSONS_AND_MACHINES, *_PLACES)
 
+#: Patterns that can match only where the name of a secret stands. To look for the name first spares
+#: the address of an object 1.7 of 2.7 ms.
+_NEED_A_NAME = frozenset(pattern for pattern, _ in _SECRETS if _SENSITIVE in pattern.pattern)
+_SENSITIVE_NAME = re.compile(_SENSITIVE, re.IGNORECASE | re.VERBOSE)
+
 #: What opens doors and shows it by its form: keys, tokens, a password in an address. No word before
 #: it is needed, so a payload is searched for it, too.
 CREDENTIALS_BY_FORM = (
@@ -161,13 +166,28 @@ def redact(message: str) -> str:
 
 
 def _redact_once(text: str) -> str:
+    # They follow one another, so where the first finds no name, the others find none.
+    nameless = False
     for pattern, replacement in _PATTERNS:
+        if pattern in _NEED_A_NAME:
+            nameless = nameless or _SENSITIVE_NAME.search(text) is None
+            if nameless:
+                continue
         text = pattern.sub(replacement, text)
-    if not text.isprintable():
-        text = "".join(char if char.isprintable() else _escaped(char) for char in text)
+    text = printable(text)
     if len(text) > MESSAGE_CHARS_MAX:
         text = text[: MESSAGE_CHARS_MAX - 1] + "…"
     return text
+
+
+def printable(text: str) -> str:
+    """Return the text with whatever begins a line or steers a terminal written as escapes.
+
+    That is every control and format character, line and paragraph separators, and halves of pairs.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
 
 
 def _escaped(char: str) -> str:

@@ -6,8 +6,9 @@ from functools import partial
 
 from tallgrass.errors import GovernanceError, TallgrassError
 from tallgrass.ledger.redaction import redact
-from tallgrass.nodes.protocols import EnergyUse, NodeCall, NodeHooks, NodeOutcome
+from tallgrass.nodes.protocols import NodeCall, NodeHooks, NodeOutcome
 from tallgrass.telemetry import names
+from tallgrass.telemetry.energy import EnergyUse
 from tallgrass.telemetry.recorder import Recorder
 
 

@@ -31,6 +31,7 @@ from tallgrass.governance.gate import Admission
 from tallgrass.nodes.entries import Attempt, Entry, Kind, TaskId, TaskState
 from tallgrass.nodes.identity import NodeIdentity
 from tallgrass.nodes.run_wal import RunWal
+from tallgrass.telemetry.energy import EnergyUse
 
 #: ``compensate_fn(previous_state, wal_entry)``.
 CompensateFn = Callable[[Any, Mapping[str, Any]], Any]
@@ -111,15 +112,6 @@ class NodeStatus(StrEnum):
     CANCELLED = "cancelled"
     #: A switch stops it; it did not fail.
     PARKED = "parked"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnergyUse:
-    """What an attempt took."""
-
-    energy_wh: float
-    carbon_gco2e: float
-    estimated: bool = True
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ status of the unit: the commit decides that. The first operator that fails ends 
 an operator raises is a failure of that unit alone.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,10 @@ OPERATORS = (
     provenance_emit.NAME,
 )
 
+#: Is told the name of each operator as it begins, and `DONE` at the end.
+Watch = Callable[[str], None]
+DONE = ""
+
 _UNEXPECTED = "operator_error"
 _MESSAGE_CHARS_MAX = 500
 
@@ -72,6 +77,13 @@ class _Progress:
     operator: str
     #: Fields of the outcome so far.
     fields: dict[str, Any]
+    watch: Watch | None = None
+
+    def begin(self, operator: str) -> None:
+        """Go on to the next operator."""
+        self.operator = operator
+        if self.watch is not None:
+            self.watch(operator)
 
 
 def run_chain(
@@ -80,18 +92,24 @@ def run_chain(
     reading: Evidence | ReadFailure,
     owned: OwnedItem | None,
     context: ChainContext,
+    watch: Watch | None = None,
 ) -> ChainResult:
     """Run the operators on one unit; never raises for a fault of the unit."""
     progress = _Progress(
         operator=integrity_check.NAME,
         fields={"wal_id": claim.unit.wal_id, "attempt_no": claim.attempt_no},
+        watch=watch,
     )
     try:
+        progress.begin(integrity_check.NAME)
         return _run(claim, match, reading, owned, context, progress)
     except _Stop as stop:
         return _failure(progress, stop.code, str(stop))
     except Exception as exc:  # noqa: BLE001 - one odd file must not fail its neighbours
         return _failure(progress, _UNEXPECTED, f"{type(exc).__name__}: {exc}")
+    finally:
+        if watch is not None:
+            watch(DONE)
 
 
 def _run(
@@ -104,7 +122,7 @@ def _run(
 ) -> ChainResult:
     dataset, fields = match.dataset, progress.fields
     read, evidence = _read(claim, dataset, reading, context, progress)
-    progress.operator = metadata_extract.NAME
+    progress.begin(metadata_extract.NAME)
     metadata = metadata_extract.metadata_extract(match, read)
     fields["metadata_status"] = metadata.report.status
     description = metadata.description
@@ -114,12 +132,12 @@ def _run(
     if description is None:
         raise _Stop(_UNEXPECTED, "no description, and no issue that says why")
 
-    progress.operator = governance_gate.NAME
+    progress.begin(governance_gate.NAME)
     admission = governance_gate.governance_gate(dataset)
     if admission.refusal is not None:
         raise _Stop(governance_gate.REJECTED, admission.refusal)
 
-    progress.operator = stac_register.NAME
+    progress.begin(stac_register.NAME)
     source = source_of(claim.unit, read)
     if admission.masking_degrees:
         # Once, here: all that leaves the ledger is made of these two.
@@ -130,7 +148,7 @@ def _run(
     if registration.conflict is not None:
         raise _Stop("catalog_conflict", registration.conflict)
 
-    progress.operator = provenance_emit.NAME
+    progress.begin(provenance_emit.NAME)
     emission = provenance_emit.provenance_emit(
         claim=claim,
         source=source,

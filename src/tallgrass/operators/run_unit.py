@@ -10,7 +10,7 @@ from tallgrass.ledger.claim import Claim
 from tallgrass.ledger.object_uri import bucket_and_key
 from tallgrass.ledger.outcome import Outcome
 from tallgrass.ledger.unit import IngestUnit
-from tallgrass.operators.chain import run_chain
+from tallgrass.operators.chain import Watch, run_chain
 from tallgrass.operators.context import ChainContext
 from tallgrass.operators.effects import ChainResult
 
@@ -18,7 +18,11 @@ _NO_DATASET = "missing_dataset"
 
 
 def run_unit(
-    claim: Claim, reading: Evidence | ReadFailure, catalogue: Catalogue, context: ChainContext
+    claim: Claim,
+    reading: Evidence | ReadFailure,
+    catalogue: Catalogue,
+    context: ChainContext,
+    watch: Watch | None = None,
 ) -> ChainResult:
     """Find what the unit's key says and run the operators; never raises for a fault of the unit."""
     match = _match(claim.unit, catalogue)
@@ -31,7 +35,7 @@ def run_unit(
                 error_message=f"no dataset takes {claim.unit.object_uri}",
             )
         )
-    return run_chain(claim, match, reading, claim.owned_item, context)
+    return run_chain(claim, match, reading, claim.owned_item, context, watch)
 
 
 def _match(unit: IngestUnit, catalogue: Catalogue) -> KeyMatch | None:

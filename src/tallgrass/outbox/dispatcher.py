@@ -176,7 +176,8 @@ class Dispatcher:
     def settle(self, batch: Batch) -> None:
         """Write what became of each event, in one transaction."""
         batch.settled = self._store.settle(self.dispatcher_id, batch.settlements)
-        dispatch_report.report_settled(self._recorder, batch.settlements, batch.settled)
+        took_s = self._monotonic() - batch.claimed_at
+        dispatch_report.report_settled(self._recorder, batch.settlements, batch.settled, took_s)
 
     def abandon(self) -> int:
         """Give back what a claim whose answer was lost may have left behind."""

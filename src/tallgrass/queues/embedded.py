@@ -79,6 +79,8 @@ class MessageStore(Protocol):
 class EmbeddedQueue:
     """A queue over a store of its own. Use it from one thread at a time."""
 
+    system = "tallgrass"
+
     def __init__(
         self,
         name: str,

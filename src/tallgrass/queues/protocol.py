@@ -20,6 +20,8 @@ class QueueMessage:
     #: How often it was delivered, this time included.
     receive_count: int
     sent_at: datetime
+    #: W3C trace context of whoever sent it, where the queue keeps that beside the body.
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,8 @@ class QueueStatus:
     dead: int | None
     #: None where nothing waits, or where the queue does not tell (SQS).
     oldest_sent_at: datetime | None
+    #: When the oldest dead letter died; None where there is none, or the queue does not tell (SQS).
+    oldest_dead_at: datetime | None = None
 
 
 class Queue(Protocol):
@@ -42,6 +46,8 @@ class Queue(Protocol):
     """
 
     name: str
+    #: As OpenTelemetry's messaging conventions name it: `aws_sqs`, or `tallgrass`.
+    system: str
 
     def receive(self, limit: int) -> Sequence[QueueMessage]:
         """Take up to `limit` visible messages; they are hidden for the visibility timeout."""

@@ -27,6 +27,7 @@ from tallgrass.queues.sqs_address import SqsAddress, read_address
 from tallgrass.queues.sqs_batches import BATCH_MAX, Fields, RefusedEntry, sendable, settle, tens
 from tallgrass.queues.sqs_errors import AWS_ERRORS, translate
 
+_TRACEPARENT = "traceparent"
 _SYSTEM_ATTRIBUTES = ("SentTimestamp", "ApproximateReceiveCount")
 _COUNTS = (
     "ApproximateNumberOfMessages",
@@ -37,6 +38,8 @@ _COUNTS = (
 
 class SqsQueue:
     """A queue of SQS. Its verbs may be used by several threads."""
+
+    system = "aws_sqs"
 
     def __init__(  # noqa: PLR0913 - everything is injected
         self,
@@ -169,6 +172,7 @@ class SqsQueue:
             WaitTimeSeconds=wait_s,
             VisibilityTimeout=self._visibility_s,
             MessageSystemAttributeNames=_SYSTEM_ATTRIBUTES,
+            MessageAttributeNames=[_TRACEPARENT],
         )
         return [self._message(found) for found in answer.get("Messages", ())]
 
@@ -182,6 +186,7 @@ class SqsQueue:
             body=found["Body"].encode("utf-8", "surrogatepass"),
             receive_count=int(attributes.get("ApproximateReceiveCount", 1)),
             sent_at=self._clock() if sent_ms is None else _instant(int(sent_ms)),
+            traceparent=found.get("MessageAttributes", {}).get(_TRACEPARENT, {}).get("StringValue"),
         )
 
     # --- settling and sending ---------------------------------------------------------------------

@@ -18,6 +18,10 @@ from tallgrass.replay.run import Fate, RowCount, Run, RunReport, RunRules, RunSt
 REST_S = 0.2
 LAG_REST_S = 1.0
 
+#: Why a batch waits.
+INGEST_LAGS = "ingest_lag"
+RATE = "rate"
+
 
 class RunStore(Protocol):
     """Runs as the engine needs them; each verb is one transaction."""
@@ -79,6 +83,8 @@ class Surroundings:
     progress: Callable[[RunReport], None] = lambda _report: None
     #: Told once each time that the run begins to wait for ingest, with the lag.
     lagging: Callable[[float], None] = lambda _lag_s: None
+    #: Told each time that a batch waits, with why: `ingest_lag` or `rate`.
+    throttled: Callable[[str], None] = lambda _reason: None
 
 
 def wait_s(applied: int, elapsed_s: float, records_per_s: float) -> float:
@@ -176,6 +182,7 @@ class Engine:
                 return
             if not told:
                 self._around.lagging(lag_s)
+                self._around.throttled(INGEST_LAGS)
                 told = True
             if self._work is None or not self._work.run_due():
                 self._around.sleep(LAG_REST_S)
@@ -184,6 +191,7 @@ class Engine:
         self._applied += records
         elapsed_s = self._around.monotonic() - self._began
         if rest_s := wait_s(self._applied, elapsed_s, self._pace.records_per_s):
+            self._around.throttled(RATE)
             self._around.sleep(rest_s)
 
     def _has_failed(self, run: Run) -> bool:

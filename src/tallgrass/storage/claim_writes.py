@@ -8,17 +8,20 @@ from tallgrass.canonical_json import canonical_text
 from tallgrass.clock import format_instant
 from tallgrass.errors import TransactionConflict, VersionConflict
 from tallgrass.governance.audit import AuditEntry
-from tallgrass.ledger.claim import Claim, OwnedItem, WorkerLease
+from tallgrass.ledger.claim import NOT_REPLAYED, Claim, OwnedItem, Replayed, WorkerLease
 from tallgrass.ledger.receipt import Decision, Known
 from tallgrass.ledger.replay_reasons import DLQ_DRAIN
 from tallgrass.ledger.unit import IngestUnit
 from tallgrass.ledger.vocabulary import Intent, Status
 from tallgrass.storage.audit_store import write_audit
 from tallgrass.storage.journal import transition_row
-from tallgrass.storage.rows import next_object_text, owned_item_from
+from tallgrass.storage.rows import next_object_text, owned_item_from, replayed_from
 from tallgrass.storage.unit_of_work import Row, Transaction, write_all
 
 _Rows = list[tuple[object, ...]]
+
+#: A unit that the ledger first hears of by a drain.
+_DRAINED = Replayed(mode="dlq")
 
 
 @dataclass(slots=True)
@@ -41,6 +44,8 @@ class ClaimWrites:
     audit: list[AuditEntry] = field(default_factory=list)
     #: Units that are quarantined at their limit.
     held: list[tuple[IngestUnit, Known]] = field(default_factory=list)
+    #: Dataset and replay reason of failed units that become pending again.
+    put_back: list[tuple[str, str]] = field(default_factory=list)
     #: The replay run whose queue the units come from: what is new to the ledger is its work.
     replay_run_id: str | None = None
 
@@ -72,6 +77,8 @@ class ClaimWrites:
             attempts=0,
             budget_from=0,
             replay_run_id=self.replay_run_id,
+            replay_reason=self._first_reason,
+            replayed=NOT_REPLAYED if self.replay_run_id is None else _DRAINED,
         )
 
     def claim_known(self, unit: IngestUnit, known: Known, decision: Decision, row: Row) -> Claim:
@@ -89,6 +96,8 @@ class ClaimWrites:
             attempts=known.attempts,
             budget_from=budget_from,
             replay_run_id=known.replay_run_id,
+            replay_reason=known.replay_reason,
+            replayed=replayed_from(row),
             owned_item=owned_item_from(row),
         )
 
@@ -192,6 +201,11 @@ class ClaimWrites:
             if source != target:
                 yield datasets[wal_id], str(target)
 
+    @property
+    def _first_reason(self) -> str:
+        """Why a unit that is new to the ledger is run: nobody asked, or a drain did."""
+        return "none" if self.replay_run_id is None else DLQ_DRAIN
+
     def write(self, tx: Transaction, code_version: str, config_version: str) -> None:
         """Run all statements; a row that moved meanwhile undoes the batch, to run it again."""
         try:
@@ -203,13 +217,12 @@ class ClaimWrites:
     def _write(self, tx: Transaction, code_version: str, config_version: str) -> None:
         who = {"ingest_run_id": self.worker.ingest_run_id, "worker_id": self.worker.worker_id}
         run_id = self.replay_run_id
-        reason = "none" if run_id is None else DLQ_DRAIN
         recorded = tx.write(
             "insert_records",
             self.inserts,
             now=self.now,
             replay_run_id=run_id,
-            replay_reason=reason,
+            replay_reason=self._first_reason,
             **who,
         )
         if recorded != len(self.inserts):
@@ -237,7 +250,7 @@ class ClaimWrites:
         )
         write_audit(tx, self.now, self.audit)
 
-    def _open_attempt(
+    def _open_attempt(  # noqa: PLR0913 - one a column
         self,
         unit: IngestUnit,
         intent: Intent,
@@ -247,6 +260,8 @@ class ClaimWrites:
         attempts: int,
         budget_from: int,
         replay_run_id: str | None,
+        replay_reason: str,
+        replayed: Replayed,
         owned_item: OwnedItem | None = None,
     ) -> Claim:
         rerun = status is Status.SUCCEEDED
@@ -288,6 +303,8 @@ class ClaimWrites:
             claimed_from=status,
             budget_from=budget_from,
             replay_run_id=replay_run_id,
+            replay_reason=replay_reason,
+            replayed=replayed,
             owned_item=owned_item,
             has_message=event.sqs_message_id is not None,
         )
@@ -318,6 +335,7 @@ class ClaimWrites:
             )
         )
         self._journal(known, kind, Status.PENDING, reason)
+        self.put_back.append((known.dataset, known.replay_reason))
 
     def _journal(self, known: Known, kind: str, target: Status, reason: str) -> None:
         self.transitions.append(

@@ -111,6 +111,17 @@ class Closing:
                 for status in _ENTERED[close.verdict]:
                     yield claim.unit.dataset, status.value
 
+    def put_back(self, result: CommitResult) -> Iterator[tuple[str, str]]:
+        """Yield dataset and replay reason of each unit that failed and is pending again."""
+        for close in self._closes:
+            claim = close.claim
+            if (
+                close.verdict is Verdict.RETRY
+                and claim.wal_id in result.closed
+                and claim.claimed_from is not Status.SUCCEEDED
+            ):
+                yield claim.unit.dataset, claim.replay_reason
+
     def _staged(self, closes: Sequence[_Close]) -> list[StagedEffects]:
         """Return what the successes of the batch write beside the ledger."""
         return [

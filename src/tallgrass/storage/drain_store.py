@@ -37,6 +37,7 @@ from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Transaction, write_all
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import NOBODY, Recorder, count_each
+from tallgrass.telemetry.replay_report import report_replay_batch
 
 _PAGE = 500
 #: Why a letter stays that no call has taken up yet.
@@ -98,7 +99,16 @@ class DrainStore:
 
         decided = self._runner.run(work)
         count_each(self._recorder, names.WAL_RECORDS, _entered(decided))
-        count_each(self._recorder, names.DLQ_REPROCESSED, _reprocessed(decided))
+        put_back = _units(decided, DrainAction.REPLAY)
+        reasons = ((known.dataset, run.order.reason) for known in put_back)
+        count_each(self._recorder, names.WAL_REPLAYS, reasons)
+        count_each(self._recorder, names.DLQ_LETTERS, _taken_up(decided))
+        stays = [
+            each.fate.reason or each.fate.action.value
+            for each in decided
+            if each.fate.action is DrainAction.LEAVE
+        ]
+        report_replay_batch(self._recorder, run.order.reason, len(decided), stays)
         return [(each.fate, each.is_sent) for each in decided]
 
     def sent(self, run: Run, sent_as: Mapping[str, str]) -> None:
@@ -316,7 +326,7 @@ def _newly_held(decided: Sequence[_Decided]) -> list[Known]:
     return [known for known in units if known.status is not Status.QUARANTINED]
 
 
-def _reprocessed(decided: Sequence[_Decided]) -> list[tuple[str, str]]:
+def _taken_up(decided: Sequence[_Decided]) -> list[tuple[str, str]]:
     return [
         (_dataset_of(each.taken.letter), each.fate.action.value)
         for each in decided

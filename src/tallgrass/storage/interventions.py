@@ -142,6 +142,9 @@ class Interventions:
         entered, moved = self._runner.run(work)
         labels = ((known.dataset, target.value) for known in entered)
         count_each(self._recorder, names.WAL_RECORDS, labels)
+        if target is Status.PENDING:
+            put_back = ((known.dataset, reason) for known in entered)
+            count_each(self._recorder, names.WAL_REPLAYS, put_back)
         return moved
 
 

@@ -75,6 +75,7 @@ class InventoryStore:
         else:
             decided, writes = self._runner.run(lambda tx: self._record(tx, newest), _landed)
             count_each(self._recorder, names.WAL_RECORDS, writes.entered())
+            count_each(self._recorder, names.WAL_REPLAYS, writes.put_back)
         return [
             decided[unit.object_uri] if unit is newest[unit.object_uri] else _TWICE
             for unit in units

@@ -223,16 +223,18 @@ class Leases:
 
     def _released(self, rows: Sequence[Row]) -> tuple[str, ...]:
         """Count the statuses that released units entered; return their ids."""
+        first_runs = [row for row in rows if row["status"] == Status.IN_PROGRESS.value]
         count_each(
             self._recorder,
             names.WAL_RECORDS,
             (
                 (row["dataset"], status.value)
-                for row in rows
-                if row["status"] == Status.IN_PROGRESS.value
+                for row in first_runs
                 for status in (Status.FAILED, Status.PENDING)
             ),
         )
+        put_back = ((row["dataset"], row["replay_reason"]) for row in first_runs)
+        count_each(self._recorder, names.WAL_REPLAYS, put_back)
         return tuple(row["wal_id"] for row in rows)
 
     def _close_attempts(

@@ -37,7 +37,7 @@ from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Row, Transaction
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import NOBODY, Recorder, count_each
-from tallgrass.telemetry.unit_events import report_unit
+from tallgrass.telemetry.unit_events import held_replay_fields, report_unit
 
 NO_EFFECTS: Mapping[str, Effects] = {}
 
@@ -139,8 +139,10 @@ class Ledger:
 
         result = self._runner.run(work, landed)
         count_each(self._recorder, names.WAL_RECORDS, closing.entered(result))
+        count_each(self._recorder, names.WAL_REPLAYS, closing.put_back(result))
         count_each(self._recorder, names.REPLAYS, closing.replays.executed)
         count_each(self._recorder, names.REPLAY_MISMATCHES, closing.replays.mismatched)
+        count_each(self._recorder, names.DLQ_REPROCESSED, closing.replays.reprocessed)
         return result
 
     def _receive(self, worker: WorkerLease, units: Sequence[IngestUnit]) -> list[Receipt]:
@@ -271,6 +273,7 @@ class Ledger:
         if not self._recorder.enabled:
             return
         count_each(self._recorder, names.WAL_RECORDS, writes.entered())
+        count_each(self._recorder, names.WAL_REPLAYS, writes.put_back)
         for unit, known in writes.held:
             report_unit(
                 self._recorder,
@@ -278,9 +281,11 @@ class Ledger:
                 wal_id=known.wal_id,
                 dataset=known.dataset,
                 object_uri=unit.object_uri,
+                attempt=known.attempts,
                 status=Status.QUARANTINED.value,
                 error_code=known.last_error_code or "attempts_exhausted",
                 message=f"held after {known.attempts} attempts",
+                replay=held_replay_fields(known.replay_run_id, known.replay_reason),
             )
 
 

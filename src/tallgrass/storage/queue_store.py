@@ -95,6 +95,7 @@ class QueueStore:
             in_flight=row["in_flight"],
             dead=row["dead"],
             oldest_sent_at=instant_or_none(row["oldest_sent_at"]),
+            oldest_dead_at=instant_or_none(row["oldest_dead_at"]),
         )
 
     def dead_letters(self, after: int, size: int) -> Sequence[DeadLetter]:

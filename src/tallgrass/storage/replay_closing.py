@@ -11,6 +11,8 @@ import orjson
 
 from tallgrass.ledger.claim import Claim
 from tallgrass.ledger.outcome import Outcome
+from tallgrass.ledger.replay_reasons import DLQ_DRAIN
+from tallgrass.ledger.vocabulary import Status
 from tallgrass.operators.effects import Effects
 from tallgrass.replay.comparison import Comparison, Made, changes_text, compare
 from tallgrass.replay.run import RowOutcome
@@ -43,6 +45,8 @@ class ReplayClosing:
     executed: list[tuple[str, str]] = field(default_factory=list)
     #: Dataset of each record that differs as nobody announced.
     mismatched: list[tuple[str]] = field(default_factory=list)
+    #: Dataset of each dead letter whose units have all succeeded with this commit.
+    reprocessed: list[tuple[str]] = field(default_factory=list)
 
     def look(self, tx: Transaction) -> None:
         """Read what is stored, before the commit replaces it."""
@@ -53,6 +57,19 @@ class ReplayClosing:
         """Write what came of each record."""
         if self._before:
             tx.write("close_run_records", list(self._rows()))
+        for run_id, wal_ids in sorted(self._drained().items()):
+            letters = tx.select("reprocessed_letters", replay_run_id=run_id, rows=wal_ids)
+            self.reprocessed += [(row["dataset"],) for row in letters]
+
+    def _drained(self) -> dict[str, list[str]]:
+        """Return the units that drains put back and that succeed now, by run."""
+        found: dict[str, list[str]] = {}
+        for wal_id, close in sorted(self.closes.items()):
+            claim = close.claim
+            first_success = close.succeeded and claim.claimed_from is not Status.SUCCEEDED
+            if first_success and claim.replay_reason == DLQ_DRAIN and claim.replay_run_id:
+                found.setdefault(claim.replay_run_id, []).append(wal_id)
+        return found
 
     def _rows(self) -> Iterator[tuple[object, ...]]:
         for row in self._before:

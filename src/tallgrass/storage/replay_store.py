@@ -44,6 +44,7 @@ from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Row, Transaction, write_all
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import NOBODY, Recorder, count_each
+from tallgrass.telemetry.replay_report import report_replay_batch
 
 _REPLAYS = SwitchScope.REPLAY.value
 _NO_ID = "00000000-0000-0000-0000-000000000000"
@@ -170,7 +171,7 @@ class ReplayStore:
             tx.write("insert_run_records", written, replay_run_id=order.replay_run_id)
             return decided
 
-        return self._applied(self._runner.run(work, _landed(run)))
+        return self._applied(run, self._runner.run(work, _landed(run)))
 
     def apply_held(self, run: Run, rules: RunRules, *, after: str | None, size: int) -> list[str]:
         """Take up records that a switch held, from behind the given one; return those looked at."""
@@ -200,7 +201,7 @@ class ReplayStore:
             return [row.wal_id for row in rows], decided
 
         looked_at, decided = self._runner.run(work)
-        self._applied(decided)
+        self._applied(run, decided)
         return looked_at
 
     def settle(self, run: Run) -> int:
@@ -273,16 +274,21 @@ class ReplayStore:
         ]
         tx.write("insert_annotations", notes, now=now)
 
-    def _applied(self, decided: _Decided) -> list[Fate]:
+    def _applied(self, run: Run, decided: _Decided) -> list[Fate]:
         """Count what was committed."""
-        put_back = (
-            (unit.known.dataset, Status.PENDING.value)
+        put_back = [
+            unit.known.dataset
             for row, unit, fate in decided
             if fate.is_put_to_work and row.action is PlanAction.REPLAY
-        )
-        count_each(self._recorder, names.WAL_RECORDS, put_back)
+        ]
+        entered = ((dataset, Status.PENDING.value) for dataset in put_back)
+        count_each(self._recorder, names.WAL_RECORDS, entered)
+        reasons = ((dataset, run.order.reason) for dataset in put_back)
+        count_each(self._recorder, names.WAL_REPLAYS, reasons)
         hits = ((u.known.dataset,) for _, u, fate in decided if fate.outcome is RowOutcome.HIT)
         count_each(self._recorder, names.REPLAY_HITS, hits)
+        skipped = [fate.reason or "" for *_, fate in decided if fate.outcome is RowOutcome.SKIPPED]
+        report_replay_batch(self._recorder, run.order.reason, len(decided), skipped)
         return [fate for _, _, fate in decided]
 
 

@@ -9,7 +9,7 @@ import orjson
 from tallgrass.canonical_json import canonical_text
 from tallgrass.clock import format_instant
 from tallgrass.governance.audit import StoredEntry
-from tallgrass.ledger.claim import OwnedItem
+from tallgrass.ledger.claim import NOT_REPLAYED, OwnedItem, Replayed
 from tallgrass.ledger.receipt import Known
 from tallgrass.ledger.record import WalAttempt, WalRecord
 from tallgrass.ledger.unit import EventMetadata, IngestUnit, ObjectReference
@@ -88,6 +88,7 @@ def known_from(row: Row, first_intent: Intent = Intent.INGEST) -> Known:
         retry_after=instant_or_none(row["retry_after"]),
         rerun_intent=_intent_or_none(row["rerun_intent"]),
         replay_run_id=row["replay_run_id"],
+        replay_reason=row["replay_reason"],
         held_until=instant_or_none(row["held_until"]),
         first_intent=first_intent,
     )
@@ -123,6 +124,17 @@ def owned_item_from(row: Row) -> OwnedItem | None:
         item_id=row["item_id"],
         sha256=row["item_sha256"],
         activity_id=row["item_activity_id"],
+    )
+
+
+def replayed_from(row: Row) -> Replayed:
+    """Read what a replay repeats."""
+    if row["replay_run_id"] is None:
+        return NOT_REPLAYED
+    return Replayed(
+        mode=row["replay_mode"],
+        original_run=row["original_run"],
+        original_attempt=row["original_attempt"],
     )
 
 

@@ -6,7 +6,6 @@ A batch that breaks off has reported what was committed before, and nothing else
 from __future__ import annotations
 
 from contextlib import contextmanager
-from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -16,20 +15,19 @@ from tallgrass.ledger.redaction import redact
 from tallgrass.operators import integrity_check, metadata_extract
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import Recorder, count_each, observe_each
-from tallgrass.telemetry.unit_events import report_unit
+from tallgrass.telemetry.unit_events import replay_fields, report_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from tallgrass.clock import Clock
     from tallgrass.ledger.claim import Claim, CommitResult
     from tallgrass.operators.effects import ChainResult
+    from tallgrass.telemetry.trace_report import Timed
     from tallgrass.worker import Batch
 
     Results = Sequence[tuple[Claim, ChainResult]]
-
-#: Name, begin and end of a span.
-Timed = tuple[str, datetime, datetime]
 
 #: What counts the issues of an operator.
 _ISSUES = {
@@ -47,8 +45,8 @@ _STATUSES = (
 
 @contextmanager
 def timed(recorder: Recorder, clock: Clock, name: str, spans: list[Timed]) -> Iterator[None]:
-    """Note the time of a phase that comes to its end, where somebody listens."""
-    if not recorder.enabled:
+    """Note the time of a phase that comes to its end, where somebody keeps spans."""
+    if not recorder.tracing:
         yield
         return
     began = clock()
@@ -60,6 +58,10 @@ def report_received(recorder: Recorder, batch: Batch, queue: str) -> None:
     """Report what the queue gave."""
     if recorder.enabled and batch.messages:
         recorder.count(names.MESSAGES_RECEIVED, len(batch.messages), queue=queue)
+        # The queue's clock may be ahead of ours.
+        ages = (batch.started_at - message.sent_at for message in batch.messages)
+        seconds = [max(0.0, age.total_seconds()) for age in ages]
+        recorder.observe(names.QUEUE_AGE, seconds, queue=queue)
 
 
 def report_parsed(recorder: Recorder, batch: Batch, queue: str) -> None:
@@ -142,21 +144,13 @@ def report_acknowledged(recorder: Recorder, batch: Batch, queue: str) -> None:
 
 
 def report_batch(recorder: Recorder, batch: Batch, now: datetime, queue: str | None) -> None:
-    """Report a batch that has come to its end: its size, its time, its trace."""
+    """Report a batch that has come to its end: its size and its time."""
     if not recorder.enabled:
         return
     source = "due" if queue is None else "queue"
-    units, messages = len(batch.claims), len(batch.messages)
-    recorder.observe(names.BATCH_UNITS, [float(units)], source=source)
+    recorder.observe(names.BATCH_UNITS, [float(len(batch.claims))], source=source)
     seconds = (now - batch.started_at).total_seconds()
     recorder.observe(names.BATCH_SECONDS, [seconds], source=source)
-    counts = {"nodd.messages": messages, "nodd.units": units}
-    began = batch.spans[0][1] if batch.spans else batch.started_at
-    root = {"nodd.queue": queue, "nodd.run_mode": "hot-path", **counts}
-    recorder.span(names.INGEST, began, now, root)
-    for name, begin, end in batch.spans:
-        of = names.SPANS[name].attributes
-        recorder.span(name, begin, end, {attribute: counts[attribute] for attribute in of})
 
 
 def _report_operators(recorder: Recorder, won: Results) -> None:
@@ -204,7 +198,10 @@ def _report_failures(recorder: Recorder, won: Results, done: CommitResult) -> No
             wal_id=claim.wal_id,
             dataset=claim.unit.dataset,
             object_uri=claim.unit.object_uri,
+            attempt=claim.attempt_no,
             status=verdict.value,
             error_code=code,
             message=outcome.error_message,
+            replay=replay_fields(claim),
+            issues=outcome.issues,
         )

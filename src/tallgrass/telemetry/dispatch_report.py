@@ -1,6 +1,7 @@
 """What a dispatcher reports of a batch: once a batch, and nothing where nobody listens."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from tallgrass.ledger.redaction import redact
 from tallgrass.outbox.breaker import Lesson
@@ -8,12 +9,18 @@ from tallgrass.outbox.dispatch_rules import AttemptOutcome, Settled, Settlement
 from tallgrass.sinks.protocol import Delivery, Undelivered
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import Recorder, count_each, observe_each
+from tallgrass.telemetry.trace_context import SpanPlace, event_context, unit_trace
 
 _STATUS = {AttemptOutcome.DISPATCHED: "success", AttemptOutcome.FAILED: "failure"}
 
 
-def report_settled(recorder: Recorder, settlements: Sequence[Settlement], settled: Settled) -> None:
-    """Count deliveries by how they ended; tell of each that failed, and of those that came late."""
+def report_settled(
+    recorder: Recorder, settlements: Sequence[Settlement], settled: Settled, took_s: float
+) -> None:
+    """Count deliveries by how they ended; tell of each that failed, and of those that came late.
+
+    `took_s` is the time from the claim until now.
+    """
     if not recorder.enabled:
         return
     written = [one for one in settlements if one.event.outbox_id not in settled.lost]
@@ -41,6 +48,10 @@ def report_settled(recorder: Recorder, settlements: Sequence[Settlement], settle
     for one in written:
         if one.outcome is AttemptOutcome.FAILED:
             _tell(recorder, one)
+    if recorder.tracing:
+        for one in written:
+            if one.outcome in _STATUS and recorder.samples(unit_trace(one.event.subject)):
+                _trace(recorder, one, settled, took_s)
     late = [one for one in settlements if one.event.outbox_id in settled.lost]
     count_each(recorder, names.OUTBOX_FENCED, [(one.event.target,) for one in late])
     if late:
@@ -70,6 +81,32 @@ def report_lesson(
         recorder.event(
             names.TARGET_RESUMED, target=target, paused_s=round(lesson.closed_after_s, 3)
         )
+
+
+def _trace(recorder: Recorder, one: Settlement, settled: Settled, took_s: float) -> None:
+    """Note a send in the trace of what it tells of, below the span that wrote the event."""
+    event = one.event
+    written = event_context(event.subject, event.idempotency_key)
+    latency = max(settled.at - event.created_at, timedelta(0))
+    recorder.span(
+        names.OUTBOX_DISPATCH,
+        settled.at - timedelta(seconds=max(took_s, 0.0)),
+        settled.at,
+        {
+            "nodd.outbox_id": event.outbox_id,
+            "nodd.pipeline_id": event.pipeline_id,
+            "nodd.event_name": event.event_name,
+            "nodd.dataset": event.dataset_id,
+            "nodd.dispatch_status": _STATUS[one.outcome],
+            "nodd.attempt": event.attempt,
+            "nodd.latency_ms": round(latency / timedelta(milliseconds=1), 3),
+            "nodd.duplicate_detected": one.duplicate,
+            names.MESSAGING_OPERATION: "send",
+            names.MESSAGING_DESTINATION: event.target,
+            names.ERROR_TYPE: one.error_code,
+        },
+        SpanPlace(written.below(event.outbox_id, event.attempt), written),
+    )
 
 
 def _tell(recorder: Recorder, one: Settlement) -> None:

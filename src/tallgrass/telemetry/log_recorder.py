@@ -1,15 +1,38 @@
-"""Log events as lines for people and for `grep`: time, level, name, then name=value."""
+"""Log events as lines: readable ones for people and `grep`, or JSON with the keys of the spans.
+
+Here is the boundary: whatever a value holds, it ends as part of one line, without secrets, persons
+or places, and without a character that steers a terminal or begins another line.
+"""
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 
 from tallgrass.clock import Clock, format_instant
-from tallgrass.telemetry.names import EVENTS
+from tallgrass.ledger.redaction import printable, redact
+from tallgrass.telemetry.names import EVENTS, LogEvent, attribute_of
 from tallgrass.telemetry.recorder import NoopRecorder
 
 #: A value that needs no quotes.
 _PLAIN = re.compile(r"[A-Za-z0-9._:/+-]+")
+#: Fields that this program fills with ids and with words of closed lists. They are not searched for
+#: secrets: a hash may look like a number of a card.
+_OWN_WORDS = frozenset(
+    {
+        "wal_id", "dataset", "object_uri_hash", "status", "error_code", "issues", "replay_run_id",
+        "replay_mode", "replay_reason", "replay_original_run", "trace_id", "span_id", "outbox_id",
+        "event_name", "ingest_run_id",
+    }
+)  # fmt: skip
+_OWN_FORM = re.compile(r"[A-Za-z0-9_.:,-]{1,200}")
+
+
+class LogForm(StrEnum):
+    """How lines are written."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 class LogRecorder(NoopRecorder):
@@ -17,17 +40,44 @@ class LogRecorder(NoopRecorder):
 
     enabled = True
 
-    def __init__(self, write: Callable[[str], object], clock: Clock) -> None:
+    def __init__(
+        self, write: Callable[[str], object], clock: Clock, form: LogForm = LogForm.TEXT
+    ) -> None:
         self._write = write
         self._clock = clock
+        self._line = _json_line if form is LogForm.JSON else _text_line
 
     def event(self, name: str, **fields: object) -> None:
         """Write one line; whatever stands in a value cannot begin another."""
         about = EVENTS[name]
-        values = " ".join(f"{key}={_value(fields[key])}" for key in about.fields if key in fields)
-        self._write(f"{format_instant(self._clock())} {about.level} {name} {values}\n")
+        told = {
+            key: _told(key, value) for key in about.fields if (value := fields.get(key)) is not None
+        }
+        self._write(f"{self._line(format_instant(self._clock()), about, told)}\n")
 
 
-def _value(value: object) -> str:
+def _told(key: str, value: object) -> str | float:
+    """Return what may be told of a value."""
+    if isinstance(value, bool | int | float):
+        return value
+    text = str(value)
+    if key in _OWN_WORDS and _OWN_FORM.fullmatch(text):
+        return text
+    return printable(redact(text))
+
+
+def _text_line(now: str, about: LogEvent, told: Mapping[str, str | float]) -> str:
+    values = " ".join(f"{key}={_quoted(value)}" for key, value in told.items())
+    return f"{now} {about.level} {about.name} {values}"
+
+
+def _quoted(value: str | float) -> str:
     text = str(value)
     return text if _PLAIN.fullmatch(text) else json.dumps(text)
+
+
+def _json_line(now: str, about: LogEvent, told: Mapping[str, str | float]) -> str:
+    """Return one JSON object; every line has the first four keys."""
+    line = {"timestamp": now, "level": about.level, "event": about.name, "message": about.meaning}
+    keyed = {attribute_of(about.name, key): value for key, value in told.items()}
+    return json.dumps({**line, **keyed})

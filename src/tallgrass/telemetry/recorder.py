@@ -12,6 +12,7 @@ from typing import Protocol
 
 from tallgrass.errors import InvalidInput
 from tallgrass.telemetry.names import EVENTS, METRICS, SPANS, MetricKind
+from tallgrass.telemetry.trace_context import SpanPlace
 
 
 class Recorder(Protocol):
@@ -27,10 +28,31 @@ class Recorder(Protocol):
     def observe(self, name: str, values: Sequence[float], **labels: str) -> None:
         """Add the values of a batch to a histogram."""
 
+    def gauge(self, name: str, readings: Mapping[tuple[str, ...], float]) -> None:
+        """Say where a gauge stands: all its series, by label values in the metric's order.
+
+        A series that is not among them has ended.
+        """
+
+    @property
+    def tracing(self) -> bool:
+        """Whether spans of any trace are kept; where not, no id of one need be made."""
+
+    def samples(self, trace_id: str) -> bool:
+        """Tell whether spans of a trace are kept; where not, none need be made."""
+
     def span(
-        self, name: str, started_at: datetime, ended_at: datetime, attributes: Mapping[str, object]
+        self,
+        name: str,
+        started_at: datetime,
+        ended_at: datetime,
+        attributes: Mapping[str, object],
+        place: SpanPlace | None = None,
     ) -> None:
-        """Note a stretch of time that has ended."""
+        """Note a stretch of time that has ended; without a place it is a trace of its own.
+
+        An attribute that is None is not there; `error.type` says that it ended badly.
+        """
 
     def event(self, name: str, **fields: object) -> None:
         """Write a line of the log."""
@@ -40,6 +62,7 @@ class NoopRecorder:
     """Nobody listens: the default."""
 
     enabled = False
+    tracing = False
 
     def count(self, name: str, value: float, **labels: str) -> None:
         """Do nothing."""
@@ -47,8 +70,20 @@ class NoopRecorder:
     def observe(self, name: str, values: Sequence[float], **labels: str) -> None:
         """Do nothing."""
 
+    def gauge(self, name: str, readings: Mapping[tuple[str, ...], float]) -> None:
+        """Do nothing."""
+
+    def samples(self, trace_id: str) -> bool:  # noqa: ARG002 - the protocol's
+        """Keep nothing."""
+        return False
+
     def span(
-        self, name: str, started_at: datetime, ended_at: datetime, attributes: Mapping[str, object]
+        self,
+        name: str,
+        started_at: datetime,
+        ended_at: datetime,
+        attributes: Mapping[str, object],
+        place: SpanPlace | None = None,
     ) -> None:
         """Do nothing."""
 
@@ -96,6 +131,7 @@ class RecordedSpan:
     started_at: datetime
     ended_at: datetime
     attributes: Mapping[str, object]
+    place: SpanPlace | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,13 +140,18 @@ class MemoryRecorder:
 
     env: str = "test"
     enabled: bool = True
+    tracing: bool = True
+    #: Traces whose spans are kept; None for all.
+    sampled: frozenset[str] | None = None
     _counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = field(default_factory=Counter)
     _observed: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = field(
         default_factory=dict
     )
+    #: Where each gauge stands, by its label values in the table's order, `env` last.
+    gauges: dict[str, dict[tuple[str, ...], float]] = field(default_factory=dict)
     spans: list[RecordedSpan] = field(default_factory=list)
     events: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
-    #: How often `count` or `observe` was called.
+    #: How often `count`, `observe` or `gauge` was called.
     reports: int = 0
 
     def count(self, name: str, value: float, **labels: str) -> None:
@@ -127,8 +168,30 @@ class MemoryRecorder:
         self._observed.setdefault(key, []).extend(values)
         self.reports += 1
 
+    def gauge(self, name: str, readings: Mapping[tuple[str, ...], float]) -> None:
+        """Keep where a gauge stands."""
+        metric = METRICS.get(name)
+        if metric is None or metric.kind is not MetricKind.GAUGE:
+            raise InvalidInput(f"{name} is no gauge")
+        kept: dict[tuple[str, ...], float] = {}
+        for values, number in readings.items():
+            labels = dict(zip(metric.labels, values, strict=True))
+            _, series = self._series(name, MetricKind.GAUGE, labels)
+            kept[tuple(value for _, value in series)] = number
+        self.gauges[name] = kept
+        self.reports += 1
+
+    def samples(self, trace_id: str) -> bool:
+        """Keep all, or those of the traces that were named."""
+        return self.sampled is None or trace_id in self.sampled
+
     def span(
-        self, name: str, started_at: datetime, ended_at: datetime, attributes: Mapping[str, object]
+        self,
+        name: str,
+        started_at: datetime,
+        ended_at: datetime,
+        attributes: Mapping[str, object],
+        place: SpanPlace | None = None,
     ) -> None:
         """Note a stretch of time that has ended."""
         declared = SPANS.get(name)
@@ -141,6 +204,7 @@ class MemoryRecorder:
                 started_at=started_at,
                 ended_at=ended_at,
                 attributes=dict(attributes),
+                place=place,
             )
         )
 

@@ -28,6 +28,7 @@ ORDER BY started_at DESC, replay_run_id DESC LIMIT :size;
 -- Units as a run decides on them. An attempt may be open on a succeeded unit only.
 SELECT r.wal_id, r.dataset, r.status, r.version, r.attempts, r.budget_from, r.lease_expiries,
   r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.replay_run_id,
+  r.replay_reason,
   NULL::timestamptz AS held_until, r.applied_attempt, a.code_version AS applied_code_version, i.body AS item,
   EXISTS (SELECT 1 FROM wal_attempts AS o WHERE o.wal_id = r.wal_id AND o.status = 'pending')
     AS is_open

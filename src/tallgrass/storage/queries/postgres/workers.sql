@@ -54,7 +54,8 @@ WHERE a.wal_id = x.wal_id AND a.attempt_no = x.attempt_no
 
 -- name: units(rows)
 SELECT wal_id, dataset, status, version, attempts, budget_from, lease_expiries, last_error_code,
-  due_at, retry_after, rerun_intent, next_object, replay_run_id, NULL::timestamptz AS held_until
+  due_at, retry_after, rerun_intent, next_object, replay_run_id, replay_reason,
+  NULL::timestamptz AS held_until
 FROM json_array_elements_text(:rows::json) AS unit (value) JOIN wal_records ON wal_id = unit.value::uuid;
 
 -- name: insert_reasons(now; code, description, approval_ref)

@@ -46,3 +46,14 @@ WHERE p.replay_run_id = :replay_run_id AND p.outcome = 'due'
   AND r.replay_run_id IS NOT :replay_run_id
   AND NOT EXISTS (SELECT 1 FROM wal_attempts AS o WHERE o.wal_id = r.wal_id AND o.status = 'pending')
 ORDER BY p.wal_id;
+
+-- name: reprocessed_letters(replay_run_id, rows)
+-- Letters that lead to one of these units, and of whose units each has succeeded. Letters that lead
+-- to the same units are one.
+SELECT min(r.dataset) AS dataset
+FROM drained_letters AS l JOIN json_each(l.units) AS u
+LEFT JOIN wal_records AS r ON r.wal_id = json_extract(u.value, '$[0]')
+WHERE l.replay_run_id = :replay_run_id AND l.state <> 'left' AND (l.action = 'replay' OR l.action = 'send')
+GROUP BY l.units
+HAVING count(*) = sum(CASE WHEN r.status = 'succeeded' THEN 1 ELSE 0 END)
+  AND sum(CASE WHEN json_extract(u.value, '$[0]') IN (SELECT value FROM json_each(:rows)) THEN 1 ELSE 0 END) > 0;

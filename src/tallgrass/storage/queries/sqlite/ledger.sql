@@ -12,9 +12,18 @@ SELECT dataset FROM kill_switches WHERE scope = :scope AND is_on = 1;
 -- An event without a sequencer does not make the ledger forget the last one that it saw.
 SELECT r.wal_id, r.object_uri, r.dataset, r.status, r.version, r.attempts, r.budget_from,
   r.lease_expiries, r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.replay_run_id,
-  i.collection_id AS item_collection_id, i.item_id, i.sha256 AS item_sha256,
+  r.replay_reason, i.collection_id AS item_collection_id, i.item_id, i.sha256 AS item_sha256,
   (SELECT d.prov_activity_id FROM wal_attempts AS d
    WHERE d.wal_id = r.wal_id AND d.attempt_no = r.applied_attempt) AS item_activity_id,
+  (SELECT p.mode FROM replay_runs AS p WHERE p.replay_run_id = r.replay_run_id) AS replay_mode,
+  CASE WHEN r.replay_run_id IS NOT NULL THEN (
+    SELECT o.attempt_no FROM wal_attempts AS o
+    WHERE o.wal_id = r.wal_id AND o.replay_run_id IS NOT r.replay_run_id
+    ORDER BY o.attempt_no DESC LIMIT 1) END AS original_attempt,
+  CASE WHEN r.replay_run_id IS NOT NULL THEN (
+    SELECT o.ingest_run_id FROM wal_attempts AS o
+    WHERE o.wal_id = r.wal_id AND o.replay_run_id IS NOT r.replay_run_id
+    ORDER BY o.attempt_no DESC LIMIT 1) END AS original_run,
   a.object_etag, a.object_size, a.object_version_id, a.read_etag,
   coalesce(a.object_sequencer, (
     SELECT earlier.object_sequencer FROM wal_attempts AS earlier
@@ -52,9 +61,18 @@ ORDER BY due_at LIMIT :size;
 SELECT r.wal_id, r.dataset, r.object_uri, r.provider, r.queue, r.event_time, r.time_range_start,
   r.time_range_end, r.status, r.version, r.attempts, r.budget_from, r.lease_expiries,
   r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.replay_run_id,
-  i.collection_id AS item_collection_id, i.item_id, i.sha256 AS item_sha256, r.extensions,
+  r.replay_reason, i.collection_id AS item_collection_id, i.item_id, i.sha256 AS item_sha256, r.extensions,
   (SELECT d.prov_activity_id FROM wal_attempts AS d
    WHERE d.wal_id = r.wal_id AND d.attempt_no = r.applied_attempt) AS item_activity_id,
+  (SELECT p.mode FROM replay_runs AS p WHERE p.replay_run_id = r.replay_run_id) AS replay_mode,
+  CASE WHEN r.replay_run_id IS NOT NULL THEN (
+    SELECT o.attempt_no FROM wal_attempts AS o
+    WHERE o.wal_id = r.wal_id AND o.replay_run_id IS NOT r.replay_run_id
+    ORDER BY o.attempt_no DESC LIMIT 1) END AS original_attempt,
+  CASE WHEN r.replay_run_id IS NOT NULL THEN (
+    SELECT o.ingest_run_id FROM wal_attempts AS o
+    WHERE o.wal_id = r.wal_id AND o.replay_run_id IS NOT r.replay_run_id
+    ORDER BY o.attempt_no DESC LIMIT 1) END AS original_run,
   a.event_time AS attempt_event_time, a.intent AS attempt_intent, a.sns_message_id, a.object_etag, a.object_size,
   a.object_sequencer, a.object_version_id, NULL AS held_until
 FROM json_each(:rows) AS due

@@ -40,7 +40,7 @@ WHERE wal_id = :wal_id AND attempt_no = :attempt_no AND status = 'failed';
 
 -- name: units(rows)
 SELECT wal_id, dataset, status, version, attempts, budget_from, lease_expiries, last_error_code,
-  due_at, retry_after, rerun_intent, next_object, replay_run_id, NULL AS held_until
+  due_at, retry_after, rerun_intent, next_object, replay_run_id, replay_reason, NULL AS held_until
 FROM json_each(:rows) AS unit JOIN wal_records ON wal_id = unit.value;
 
 -- name: insert_reasons(now; code, description, approval_ref)

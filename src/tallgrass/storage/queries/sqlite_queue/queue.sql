@@ -43,6 +43,7 @@ UPDATE deliveries SET visible_at = :visible_at WHERE position = :position;
 SELECT (SELECT count(*) FROM deliveries WHERE visible_at <= :now) AS visible,
   (SELECT count(*) FROM deliveries WHERE visible_at > :now) AS in_flight,
   (SELECT count(*) FROM dead_letters) AS dead,
+  (SELECT died_at FROM dead_letters ORDER BY position LIMIT 1) AS oldest_dead_at,
   (SELECT sent_at FROM messages ORDER BY position LIMIT 1) AS oldest_sent_at;
 
 -- name: list_dead_letters(after, size)

@@ -1,0 +1,169 @@
+"""How the pipeline is: read from database and queue, by reading only."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from datetime import datetime, timedelta
+
+from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.queues import read_queue_status
+from tallgrass.bootstrap.stores import Stores, open_current_stores
+from tallgrass.clock import Clock, system_clock
+from tallgrass.config import Config
+from tallgrass.datasets.catalogue import Catalogue
+from tallgrass.governance.switches import SwitchedOff, SwitchScope
+from tallgrass.intake.poison import PoisonState
+from tallgrass.queues.protocol import QueueStatus
+from tallgrass.storage.health_reader import DatasetStand, HealthReader, Window
+from tallgrass.storage.ledger_reader import LedgerStats
+from tallgrass.telemetry.freshness import DatasetTimes
+from tallgrass.telemetry.gauges import (
+    DatasetHealth,
+    Health,
+    ProjectionHealth,
+    QueueHealth,
+    TargetHealth,
+    report_health,
+)
+from tallgrass.telemetry.recorder import Recorder
+from tallgrass.telemetry.slo import WINDOW_DAYS, SloFacts, SloState, slo_states
+
+#: Newest successes of a dataset that a gauge is made of: read every few seconds.
+_GAUGE_SAMPLE = 500
+#: Of datasets with this priority, latency is promised.
+_PROMISED = "high"
+
+
+def health_report(config: Config, recorder: Recorder) -> Callable[[], None]:
+    """Return what reads the pipeline's health and reports it; each call opens its connections.
+
+    It raises what the database or the queue do; whoever calls it goes on, and tries again.
+    """
+    catalogue = open_catalogue(config)
+
+    def report() -> None:
+        if recorder.enabled:
+            with closing(open_current_stores(config, read_only=True)) as stores:
+                report_health(recorder, read_health(config, stores, catalogue))
+
+    return report
+
+
+def read_health(
+    config: Config, stores: Stores, catalogue: Catalogue, *, clock: Clock = system_clock
+) -> Health:
+    """Look at everything that may stand still."""
+    reader = HealthReader(stores.database)
+    stats, due = stores.reader.stats(), stores.reader.due_by_dataset()
+    off = stores.switches.switched_off(SwitchScope.INGEST)
+    stands = reader.datasets(config.rules.max_attempts_of)
+    lost = reader.lost_workers()
+    switches = Counter(one.scope.value for one in stores.switches.switches() if one.is_on)
+    now = clock()
+    return Health(
+        now=now,
+        queue=_queue(config.text("queue.name"), read_queue_status(config)),
+        datasets=_datasets(catalogue, stats, stands, off),
+        due=stats.due,
+        due_since=stats.oldest_due_at,
+        parked=sum(number for dataset, number in due.items() if off.stops(dataset)),
+        live_workers=stats.live_workers,
+        lapsed_workers=lost.lapsed,
+        fenced_workers=lost.fenced,
+        poison_open=stores.poison.counts()[PoisonState.OPEN],
+        switches={scope.value: switches[scope.value] for scope in SwitchScope},
+        targets=_targets(stores),
+        projection=_projection(stores),
+        slos=read_slos(stores, catalogue, now=now, sample=_GAUGE_SAMPLE),
+    )
+
+
+def read_slos(
+    stores: Stores,
+    catalogue: Catalogue,
+    *,
+    now: datetime,
+    sample: int,
+    window_days: float = WINDOW_DAYS,
+) -> tuple[SloState, ...]:
+    """Judge the promises by the units whose data are of the window."""
+    since = now - timedelta(days=window_days)
+    window = HealthReader(stores.database).window(since, sample)
+    promised = {each.id for each in catalogue.datasets if each.priority == _PROMISED}
+    return slo_states(slo_facts(window, promised))
+
+
+def slo_facts(window: Window, promised: set[str]) -> SloFacts:
+    """Return a window as the promises see it; clocks differ, so no time is below zero."""
+    return SloFacts(
+        waits_s=[
+            max(0.0, (one.claimed_at - one.event_time).total_seconds())
+            for successes in window.successes.values()
+            for one in successes
+        ],
+        latencies_s=[
+            max(0.0, (one.closed_at - one.event_time).total_seconds())
+            for dataset, successes in window.successes.items()
+            if dataset in promised
+            for one in successes
+        ],
+        units=window.units,
+        failed=window.failed,
+        replayed=window.replayed,
+        mismatches=window.mismatches,
+    )
+
+
+def _queue(name: str, status: QueueStatus | None) -> QueueHealth | None:
+    if status is None:
+        return None
+    return QueueHealth(
+        name=name,
+        depth=status.visible,
+        in_flight=status.in_flight,
+        since=status.oldest_sent_at,
+        dead=status.dead,
+        dead_since=status.oldest_dead_at,
+    )
+
+
+def _datasets(
+    catalogue: Catalogue, stats: LedgerStats, stands: Mapping[str, DatasetStand], off: SwitchedOff
+) -> dict[str, DatasetHealth]:
+    known = {each.id: each for each in catalogue.datasets}
+    found = {}
+    for name, stand in stands.items():
+        # A ledger may hold a dataset whose file is gone: it is shown, and has no cadence.
+        dataset = known.get(name)
+        found[name] = DatasetHealth(
+            provider="unknown" if dataset is None else dataset.provider,
+            by_status=stats.by_dataset.get(name, {}),
+            stale=stats.stale.get(name, 0),
+            near_limit=stand.near_limit,
+            times=DatasetTimes(
+                cadence_s=None if dataset is None else dataset.cadence_s,
+                switched_off=off.stops(name),
+                heard_at=stand.heard_at,
+                pending_since=stand.pending_since,
+                in_progress_since=stand.in_progress_since,
+            ),
+            done_at=stand.done_at,
+            data_until=stand.data_until,
+        )
+    return found
+
+
+def _targets(stores: Stores) -> dict[str, TargetHealth]:
+    return {
+        name: TargetHealth(
+            undelivered=one.undelivered, exhausted=one.exhausted, since=one.oldest_at
+        )
+        for name, one in stores.deliveries.counts().items()
+    }
+
+
+def _projection(stores: Stores) -> ProjectionHealth | None:
+    lag = stores.catalog.projection_lag()
+    if lag is None:
+        return None
+    return ProjectionHealth(waiting=lag.items, since=lag.oldest_changed_at)

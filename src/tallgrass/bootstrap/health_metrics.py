@@ -1,0 +1,70 @@
+"""The gauges of the whole pipeline: read when somebody asks, and not again for a moment."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from tallgrass.bootstrap.health import health_report
+from tallgrass.config import Config
+from tallgrass.errors import TallgrassError
+from tallgrass.telemetry import names
+from tallgrass.telemetry.exporting_recorder import ExportingRecorder
+from tallgrass.telemetry.recorder import NOBODY
+from tallgrass.telemetry.sampling import Sampler
+from tallgrass.telemetry.series import Collect, Family, Series
+
+
+def collecting_health(
+    config: Config,
+    *,
+    every_s: float,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Callable[[Series], Collect]:
+    """Return what makes series tell the pipeline's health, read at most so often."""
+
+    def collecting(series: Series) -> Collect:
+        recorder = ExportingRecorder(series, NOBODY, Sampler(0.0))
+        return HealthSeries(
+            series, health_report(config, recorder), every_s=every_s, monotonic=monotonic
+        ).families
+
+    return collecting
+
+
+class HealthSeries:
+    """Series whose gauges are as of now, or gone while they cannot be read."""
+
+    def __init__(
+        self,
+        series: Series,
+        report: Callable[[], None],
+        *,
+        every_s: float,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._series = series
+        self._report = report
+        self._every_s = every_s
+        self._monotonic = monotonic
+        self._read_at: float | None = None
+        # Several scrapes at once are one reading.
+        self._lock = threading.Lock()
+
+    def families(self) -> list[Family]:
+        """Read again if it is time, and return all series."""
+        with self._lock:
+            now = self._monotonic()
+            if self._read_at is None or now - self._read_at >= self._every_s:
+                self._read_at = now
+                self._read()
+        return self._series.families()
+
+    def _read(self) -> None:
+        """Read; a gauge that nobody can read says nothing, rather than what was true once."""
+        try:
+            self._report()
+        except TallgrassError:
+            self._series.forget_gauges()
+            self._series.gauge(names.HEALTH_READABLE, {(): 0.0})
+        else:
+            self._series.gauge(names.HEALTH_READABLE, {(): 1.0})

@@ -1,0 +1,80 @@
+"""Puts the energy meter around a process's recorder."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+
+import orjson
+
+from tallgrass.clock import Clock, system_clock
+from tallgrass.config import Config
+from tallgrass.errors import ConfigError, InvalidInput
+from tallgrass.telemetry.energy import EnergyCoefficients
+from tallgrass.telemetry.metering_recorder import MeteringRecorder
+from tallgrass.telemetry.recorder import Recorder
+
+
+@contextmanager
+def metered(
+    config: Config, inner: Recorder, *, exported: bool, clock: Clock = system_clock
+) -> Iterator[Recorder]:
+    """Measure where metrics are exported, or a file is named for it; else change nothing."""
+    path = config.text("telemetry.energy_file")
+    if not path and not exported:
+        yield inner
+        return
+    with _lines(path) as write_line:
+        recorder = MeteringRecorder(
+            inner,
+            energy_coefficients(config),
+            write_line,
+            clock=clock,
+            cpu_s=time.process_time,
+            monotonic=time.monotonic,
+        )
+        try:
+            yield recorder
+        finally:
+            recorder.close()
+
+
+def energy_coefficients(config: Config) -> EnergyCoefficients:
+    """Return the configured figures; such as are not the source's own need a source."""
+    plain = EnergyCoefficients()
+    given = {name: config.values[f"telemetry.energy_{name}"] for name in _names()}
+    changed = {
+        name: value
+        for name, value in given.items()
+        if value not in {getattr(plain, name), ""}  # an empty source is the published one
+    }
+    try:
+        return EnergyCoefficients.of(changed)
+    except InvalidInput as exc:
+        raise ConfigError(f"[telemetry] {exc}") from exc
+
+
+def _names() -> list[str]:
+    return [each.name for each in fields(EnergyCoefficients)]
+
+
+@contextmanager
+def _lines(path: str) -> Iterator[Callable[[Mapping[str, object]], None] | None]:
+    """Open the file that lines are added to; several processes may share it."""
+    if not path:
+        yield None
+        return
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    except OSError as exc:
+        raise ConfigError(f"telemetry.energy_file: {exc.strerror}: {path}") from exc
+    try:
+        # One write a line: what others write at the same time comes before it or after it.
+        yield lambda line: _append(descriptor, line)
+    finally:
+        os.close(descriptor)
+
+
+def _append(descriptor: int, line: Mapping[str, object]) -> None:
+    os.write(descriptor, orjson.dumps(dict(line), option=orjson.OPT_APPEND_NEWLINE))

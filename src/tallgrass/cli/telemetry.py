@@ -1,0 +1,110 @@
+"""``tallgrass telemetry``: the files that a release carries about how it ran."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+import tallgrass
+from tallgrass.bootstrap.telemetry_files import checker, ingest_telemetry, node_telemetry
+from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.outbox_ledger import one_export_at_a_time, telemetry_entry
+from tallgrass.cli.text import print_json
+from tallgrass.cli.whole_files import appearing_whole
+from tallgrass.outbox.deliveries import LedgerEntry
+from tallgrass.outbox.dispatch_rules import AttemptOutcome
+from tallgrass.telemetry.files import FOCUS, NODD, RELIABILITY, SCHEMAS
+
+
+@click.group(name="telemetry", epilog=examples("tallgrass telemetry export --dir ."))
+def command() -> None:
+    """The files that a release carries about how it ran: export."""
+
+
+@command.command(
+    epilog=examples(
+        "tallgrass telemetry export --dir .",
+        "tallgrass telemetry export --dir . --release v1.2.0 --output json",
+    )
+)
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="The folder below which the files are written; made if it is not there.",
+)
+@click.option(
+    "--release",
+    default=f"v{tallgrass.__version__}",
+    show_default=True,
+    help="The release whose telemetry it is: the folder releases/RELEASE.",
+)
+@click.option(
+    "--nodes-dir",
+    metavar="FOLDER",
+    help="The folder of the node runner (nodes.folder).",
+)
+@output_option
+@pass_invocation
+def export(
+    invocation: Invocation, *, folder: Path, release: str, nodes_dir: str | None, as_json: bool
+) -> None:
+    """Write the telemetry of ingest, of the outbox and of nodes, each as its schema says.
+
+    nodd-sns-telemetry.json is one document; focus-telemetry.json and reliability-telemetry.json
+    have one object a line. Each appears whole, in place of the one before.
+    """
+    if not release or release in {".", ".."} or set(release) & {"/", "\\", "\0"}:
+        message = "--release must be the name of one folder"
+        raise click.UsageError(message)
+    config = invocation.use({"nodes.folder": nodes_dir})
+    below = folder / "releases" / release
+    below.mkdir(parents=True, exist_ok=True)
+    written: dict[str, int] = {}
+    with (
+        invocation.stores(read_only=True) as stores,
+        one_export_at_a_time(folder),
+        closing(stores.deliveries.ledger()) as entries,
+    ):
+        document = ingest_telemetry(config, stores, release)
+        written[NODD] = _write(below / NODD, [document], pretty=True)
+        written[FOCUS] = _write(below / FOCUS, _sent(entries))
+        written[RELIABILITY] = _write(below / RELIABILITY, node_telemetry(config))
+    _tell(below, written, as_json=as_json)
+
+
+def _sent(entries: Iterator[LedgerEntry]) -> Iterator[dict[str, object]]:
+    for entry in entries:
+        if entry.outcome is not AttemptOutcome.RELEASED:  # nothing was sent
+            yield telemetry_entry(entry)
+
+
+def _write(path: Path, documents: Iterable[dict[str, Any]], *, pretty: bool = False) -> int:
+    """Write documents, each checked; one that is not as its schema says leaves the old file."""
+    check = checker(SCHEMAS[path.name])
+    style = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if pretty else 0)
+    written = 0
+    with appearing_whole(path, mode=0o644) as file:
+        for document in documents:
+            check(document)
+            file.write(orjson.dumps(document, option=style))
+            written += 1
+    return written
+
+
+def _tell(below: Path, written: dict[str, int], *, as_json: bool) -> None:
+    if as_json:
+        files = [
+            {"file": str(below / name), "schema": SCHEMAS[name], "documents": number}
+            for name, number in written.items()
+        ]
+        print_json({"files": files})
+        return
+    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
+
+    for name, number in written.items():
+        say(f"{number:,} written to {below / name} ({SCHEMAS[name]})")
