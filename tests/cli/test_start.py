@@ -87,7 +87,7 @@ def test_every_help_has_an_example(path: tuple[str, ...]) -> None:
     text = command.get_help(click.Context(command, info_name="x", **cli.context_settings))
     assert "Example" in text
     assert "tallgrass" in text.split("Example", 1)[1]
-    if not isinstance(command, click.Group) and path != ("stac", "serve"):  # its answers are HTTP
+    if not isinstance(command, click.Group) and path[-1:] != ("serve",):  # their answers are HTTP
         assert "--output" in text
 
 

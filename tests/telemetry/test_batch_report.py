@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 ELSEWHERE = {
     P + "energy_kwh_total",
     P + "carbon_gco2e_total",
+    P + "telemetry_dropped_total",
+    P + "telemetry_failed_sends_total",
+    "metrics_served",
+    "telemetry_undelivered",
     "worker_died",
     "event_undelivered",
     "event_exhausted",

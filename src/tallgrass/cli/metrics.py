@@ -10,7 +10,7 @@ from tallgrass.cli.stopping import told_to_stop
 PORT = 9464
 
 
-@click.group(name="metrics")
+@click.group(name="metrics", epilog=examples("tallgrass metrics serve"))
 def command() -> None:
     """The state of the whole pipeline, for Prometheus."""
 
