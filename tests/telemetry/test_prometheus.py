@@ -207,6 +207,22 @@ def test_health_is_read_now_and_then_and_gone_when_it_cannot_be_read() -> None:
     assert shown() == {DEPTH: 3.0, "nodd_sns.health_readable": 1.0}
 
 
+def test_reading_takes_a_twentieth_of_the_time_at_most() -> None:
+    """A ledger that takes 2 s to count is read every 40 s, however often it is scraped."""
+    now = [100.0]
+    read_at = []
+
+    def report() -> None:
+        read_at.append(now[0])
+        now[0] += 2.0
+
+    health = HealthSeries(Series("test"), report, every_s=5.0, monotonic=lambda: now[0])
+    for second in (100, 105, 139, 140, 179, 180):
+        now[0] = max(now[0], second)
+        health.families()
+    assert read_at == [100, 140, 180]
+
+
 def test_a_real_prometheus_scrapes_a_worker(tmp_path: Path) -> None:
     """What it has stored equals the tables: counts, and a quantile of a histogram."""
     backend = prepare("sqlite", f"sqlite:///{tmp_path / 'ledger.db'}")

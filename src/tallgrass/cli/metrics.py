@@ -31,7 +31,7 @@ def command() -> None:
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="Read database and queue at most so often.",
+    help="Read database and queue at most so often, and for a twentieth of the time at most.",
 )
 @pass_invocation
 def serve(invocation: Invocation, *, host: str | None, port: int | None, every_s: float) -> None:

@@ -18,7 +18,6 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -34,22 +33,12 @@ from tallgrass.nodes.identity import file_name_of, id_of_file_name
 from tallgrass.nodes.line_file import LineFile
 from tallgrass.nodes.protocols import NodeCall, NodeOutcome, NodeStatus
 from tallgrass.nodes.values import hash_of_identity
+from tallgrass.telemetry.slo import Zone, zone_of
 
-_GREEN_FROM: Final = Fraction(1, 2)
-_YELLOW_FROM: Final = Fraction(1, 5)
 _DAY: Final = slice(0, 10)
 _HOUR: Final = slice(0, 13)
 _TOLD: Final = frozenset({NodeStatus.SUCCEEDED, NodeStatus.RECORDED, NodeStatus.FAILED})
 _DAYS_MAX: Final = 366
-
-
-class Zone(StrEnum):
-    """How much of the budget is left."""
-
-    GREEN = "green"
-    YELLOW = "yellow"
-    RED = "red"
-    BLACK = "black"
 
 
 #: Here sovereign data are not processed again without an approval.
@@ -84,11 +73,7 @@ class BudgetState:
     @property
     def zone(self) -> Zone:
         """How much is left, in a word."""
-        if self.remaining >= _GREEN_FROM:
-            return Zone.GREEN
-        if self.remaining >= _YELLOW_FROM:
-            return Zone.YELLOW
-        return Zone.RED if self.remaining > 0 else Zone.BLACK
+        return zone_of(self.remaining)
 
 
 def budget_state(pipeline: str, outcomes: int, failures: int, policy: BudgetPolicy) -> BudgetState:

@@ -29,6 +29,15 @@ class Zone(StrEnum):
     BLACK = "black"
 
 
+def zone_of(remaining: Fraction) -> Zone:
+    """Say in a word what share of a budget is left."""
+    if remaining >= _GREEN_FROM:
+        return Zone.GREEN
+    if remaining >= _YELLOW_FROM:
+        return Zone.YELLOW
+    return Zone.RED if remaining > 0 else Zone.BLACK
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slo:
     """One promise."""
@@ -94,11 +103,7 @@ class SloState:
     @property
     def zone(self) -> Zone:
         """The same in a word."""
-        if self.remaining >= _GREEN_FROM:
-            return Zone.GREEN
-        if self.remaining >= _YELLOW_FROM:
-            return Zone.YELLOW
-        return Zone.RED if self.remaining > 0 else Zone.BLACK
+        return zone_of(self.remaining)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
