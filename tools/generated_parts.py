@@ -24,12 +24,14 @@ from tallgrass.ledger.vocabulary import (
     StacStatus,
     Status,
 )
-from tallgrass.settings import SETTINGS, TABLES, Setting
+from tallgrass.settings import SETTINGS, TABLES
 from tallgrass.telemetry.names import EVENTS, METRICS, SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from enum import StrEnum
+
+    from tallgrass.setting_form import Setting
 
 MIGRATIONS = Path(tallgrass.__file__).parent / "storage" / "migrations"
 

@@ -22,7 +22,8 @@ from tallgrass.ledger.rules import DatasetException, LedgerRules
 from tallgrass.ledger.unit import PROVIDERS
 from tallgrass.outbox.routing import Routing, parse_routing
 from tallgrass.retry import Backoff
-from tallgrass.settings import PREFIX, SETTINGS, TABLES, Setting, Value
+from tallgrass.setting_form import PREFIX, Setting, Value
+from tallgrass.settings import SETTINGS, TABLES
 
 DEFAULT_FILE = "tallgrass.toml"
 #: Variables with the prefix that are no settings.

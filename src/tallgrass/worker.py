@@ -15,8 +15,8 @@ from itertools import count
 from typing import Protocol
 
 from tallgrass.clock import Clock
+from tallgrass.committing import Results, commit_in_parts, said
 from tallgrass.datasets.catalogue import Catalogue
-from tallgrass.error_codes import lookup
 from tallgrass.errors import DataRefused, TransientError
 from tallgrass.evidence.reading import Evidence, EvidenceReader, ReadFailure
 from tallgrass.governance.switches import SwitchedOff
@@ -25,7 +25,6 @@ from tallgrass.intake.parse import Admission, parse_message
 from tallgrass.ledger.claim import Claim, ClosedClaim, CommitResult, Receipt, WorkerLease
 from tallgrass.ledger.outcome import Outcome
 from tallgrass.ledger.unit import IngestUnit
-from tallgrass.ledger.vocabulary import StacStatus
 from tallgrass.operators.context import ChainContext
 from tallgrass.operators.effects import ChainResult, Effects
 from tallgrass.operators.run_unit import run_unit
@@ -35,10 +34,6 @@ from tallgrass.queues.protocol import Queue, QueueMessage
 from tallgrass.queues.subscriptions import UNCONFIRMED, Confirmer
 from tallgrass.telemetry import batch_report, names, trace_report
 from tallgrass.telemetry.recorder import Recorder
-
-#: The code of a unit of which the database refuses a row.
-_REFUSED = "catalog_conflict"
-_REFUSAL_CHARS_MAX = 300
 
 
 class LedgerStore(Protocol):
@@ -85,6 +80,8 @@ class Batch:
     closed: dict[str, ClosedClaim] = field(default_factory=dict)
     deleted: int = 0
     kept: int = 0
+    #: Messages that stay in the queue, with the receipts of their units.
+    staying: list[tuple[QueueMessage, Sequence[Receipt]]] = field(default_factory=list)
     #: Why messages could not be acknowledged, if so; what was committed stands.
     unacknowledged: TransientError | None = None
     #: Why it had to be committed in parts, if so: the first refusal.
@@ -274,9 +271,9 @@ class Worker:
 
     def commit(self, batch: Batch) -> None:
         """Write outcomes and effects in one transaction."""
-        self._commit(batch, batch.results)
+        batch.refusal = commit_in_parts(batch.results, lambda part: self._commit(batch, part))
         if batch.refusal is not None:
-            batch_report.report_split(self._recorder, batch, _said(batch.refusal))
+            batch_report.report_split(self._recorder, batch, said(batch.refusal))
 
     def acknowledge(self, batch: Batch) -> None:
         """Let messages go whose units are all done or held; the others come again later.
@@ -303,12 +300,13 @@ class Worker:
                 deletes.append(message.receipt)
             else:
                 keeps.append((message.receipt, min(decision.visibility_s, hideable_s)))
+                batch.staying.append((message, receipts))
         try:
             batch.deleted = len(deletes) - len(self._queue.delete(deletes))
             batch.kept = len(keeps) - len(self._queue.change_visibility(keeps))
         except TransientError as error:
             batch.unacknowledged = error
-        batch_report.report_acknowledged(self._recorder, batch, self._queue.name)
+        batch_report.report_acknowledged(self._recorder, batch, self._queue)
 
     def _begin_batch(
         self, *, messages: Sequence[QueueMessage] = (), claims: Sequence[Claim] = ()
@@ -345,28 +343,18 @@ class Worker:
             return parsed
         return self._confirm(message.body) or parsed
 
-    def _commit(self, batch: Batch, results: Sequence[tuple[Claim, ChainResult]]) -> None:
-        """Commit; a batch of which the database refuses a row is halved until the row is alone."""
-        if not results:
-            return
-        try:
-            done = self._ledger.commit(
-                self._lease,
-                [(claim, result.outcome) for claim, result in results],
-                {claim.wal_id: result.effects for claim, result in results},
-            )
-        except DataRefused as refusal:
-            if len(results) == 1:
-                self._commit(batch, [_refused(*results[0], refusal)])
-                return
-            batch.refusal = batch.refusal or refusal
-            middle = len(results) // 2
-            self._commit(batch, results[:middle])
-            self._commit(batch, results[middle:])
-            return
+    def _commit(self, batch: Batch, results: Results) -> None:
+        """Close some claims of a batch in one transaction; then tell what they came to."""
+        began = self._clock()
+        done = self._ledger.commit(
+            self._lease,
+            [(claim, result.outcome) for claim, result in results],
+            {claim.wal_id: result.effects for claim, result in results},
+        )
         batch.closed.update(done.closed)
-        who, now = self._lease.worker_id, self._clock()
-        batch_report.report_commit(self._recorder, batch, results, done, who, now)
+        took = batch_report.Took(began=began, ended=self._clock())
+        who = self._lease.worker_id
+        batch_report.report_commit(self._recorder, batch, results, done, who, took)
 
 
 def _run(phases: Phases, between: Callable[[], None]) -> Batch:
@@ -377,23 +365,3 @@ def _run(phases: Phases, between: Callable[[], None]) -> Batch:
             batch: Batch = end.value
             return batch
         between()
-
-
-def _refused(claim: Claim, result: ChainResult, refusal: DataRefused) -> tuple[Claim, ChainResult]:
-    """Fail a unit of which the database refuses a row; if it refuses even that, give up."""
-    if result.outcome.error_code == _REFUSED:
-        raise refusal
-    return claim, ChainResult(
-        outcome=Outcome(
-            wal_id=claim.wal_id,
-            attempt_no=claim.attempt_no,
-            error_code=_REFUSED,
-            error_message=f"commit: {_said(refusal)}. What to do: {lookup(_REFUSED).remedy}",
-            stac_status=StacStatus.FAILED,
-        )
-    )
-
-
-def _said(refusal: DataRefused) -> str:
-    """Return the driver's own text: that of the error may name the database's host."""
-    return str(refusal.__cause__ or refusal).splitlines()[0][:_REFUSAL_CHARS_MAX]

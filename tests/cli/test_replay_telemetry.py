@@ -30,6 +30,7 @@ class Calls:
         self.replays = Replays(backend, folder)
         self.recorder = MemoryRecorder(env="dev")
         self.ports: list[Any] = []
+        self.commands: list[str] = []
         config = self.replays.config.values
         self.env = {
             "TALLGRASS_TOKEN": token_of("otto"),
@@ -39,9 +40,10 @@ class Calls:
         }
 
     @contextmanager
-    def opened(self, config: Any, write: Any) -> Iterator[MemoryRecorder]:
+    def opened(self, config: Any, write: Any, *, command: str) -> Iterator[MemoryRecorder]:
         """Stand for what opens the recorder of a process."""
         assert write is None
+        self.commands.append(command)
         self.ports.append(config.values["telemetry.metrics_port"])
         yield self.recorder
 
@@ -79,6 +81,7 @@ def test_a_replay_tells_what_it_did_and_what_refused_it(calls: Calls) -> None:
     assert calls.counts("replays_total") == {("goes-glm", "backfill", "dev"): 1.0}
     assert calls.counts("wal_replays_total") == {("goes-glm", "backfill"): 1.0}
     assert set(calls.ports) == {0}
+    assert calls.commands == ["replay"] * 3
 
 
 def test_a_drain_without_a_plan_is_a_violation(calls: Calls) -> None:

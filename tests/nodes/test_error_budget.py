@@ -29,13 +29,13 @@ from tallgrass.nodes.error_budget import (
     ErrorBudgets,
     Outcome,
     OutcomeLog,
-    Zone,
     as_json_value,
     budget_state,
     require_rerun_allowed,
 )
 from tallgrass.nodes.gatekeeper import GovernanceGate
 from tallgrass.nodes.protocols import NodeStatus
+from tallgrass.telemetry.slo import Zone
 from tests.nodes.governed import governed_gate
 from tests.nodes.running import Watched, failing_first
 from tests.support.processes import ROOT

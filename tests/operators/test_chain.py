@@ -261,7 +261,7 @@ def test_an_operator_has_no_way_to_name_a_status_of_the_unit() -> None:
             if isinstance(node, ast.Import):
                 assert not any(each.name.startswith("tallgrass.storage") for each in node.names)
     assert "status" not in {each.name for each in fields(Outcome)}
-    assert {each.name for each in fields(ChainResult)} == {"outcome", "effects"}
+    assert {each.name for each in fields(ChainResult)} == {"outcome", "effects", "rule_id"}
 
 
 @pytest.mark.conformance("WAL-6.4")

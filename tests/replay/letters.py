@@ -116,7 +116,7 @@ class Letters:
         catalogue = open_catalogue(self.config)
         opened = open_stores(self.config, catalogue=catalogue, recorder=self.recorder)
         with closing(opened) as stores:
-            yield DeadLetterDesk(self.config, stores, catalogue), stores
+            yield DeadLetterDesk(self.config, stores, catalogue, recorder=self.recorder), stores
 
     def found(self, wanted: Wanted = EVERYTHING) -> list[Found]:
         """Classify the letters."""

@@ -69,6 +69,11 @@ class Stage:
     events: list[str] = field(default_factory=list)
     finished: bool = False
     waits: int = 0
+    #: Records that a switch held, and how long a batch of the worker takes.
+    held: list[str] = field(default_factory=list)
+    work_s: float = 0.0
+    #: Records and seconds of each batch, as the engine tells them.
+    batched: list[tuple[int, float]] = field(default_factory=list)
 
     def apply(self, _run: Run, rows: Sequence[PlannedAction], _rules: RunRules) -> list[Fate]:
         """Note a batch."""
@@ -77,9 +82,8 @@ class Stage:
         return [Fate(RowOutcome.DUE) for _ in rows]
 
     def apply_held(self, _run: Run, _rules: RunRules, *, after: str | None, size: int) -> list[str]:
-        """Hold nothing."""
-        del after, size
-        return []
+        """Look at what is held, after those that were looked at."""
+        return [wal_id for wal_id in self.held if after is None or wal_id > after][:size]
 
     def settle(self, _run: Run) -> int:
         """Lose nothing."""
@@ -107,6 +111,7 @@ class Stage:
     def run_due(self) -> int:
         """Have nothing due."""
         self.events.append("work")
+        self.now += self.work_s
         return 0
 
     def recover(self) -> None:
@@ -137,6 +142,7 @@ class Stage:
                 monotonic=lambda: self.now,
                 ingest_lag_s=lambda: self.lags.pop(0) if self.lags else 0.0,
                 stop=lambda: self.stop_after is not None and len(self.applied) >= self.stop_after,
+                batched=lambda _run, records, seconds: self.batched.append((records, seconds)),
             ),
             work=self if work else None,
         )  # fmt: skip
@@ -154,6 +160,14 @@ def test_it_applies_in_order_batch_by_batch_and_ends() -> None:
     assert [wal_id for batch in stage.applied for wal_id in batch] == [r.wal_id for r in ROWS]
     assert stage.events[:4] == ["apply", "work", "apply", "work"]
     assert stage.finished
+
+
+def test_it_tells_each_batch_with_the_time_of_its_work() -> None:
+    """What a switch held is taken up in batches too, before and after the plan's rows."""
+    stage = Stage(held=["x1", "x2", "x3"], work_s=0.5)
+    stage.play(run_of(5), ROWS)
+    held = [(2, 0.5), (1, 0.5)]
+    assert stage.batched == [*held, (2, 0.5), (2, 0.5), (1, 0.5), *held]
 
 
 def test_it_goes_on_behind_what_was_applied_before() -> None:

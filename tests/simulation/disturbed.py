@@ -162,6 +162,7 @@ class WatchedQueue:
         self._buckets = buckets
         self._violations = violations
         self.name = queue.name
+        self.max_receive_count = queue.max_receive_count
         self.lose_acknowledgements = 0
 
     def receive(self, limit: int) -> Sequence[QueueMessage]:

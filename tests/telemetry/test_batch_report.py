@@ -47,10 +47,15 @@ ELSEWHERE = {
     "dispatch_started",
     "dispatch_stopped",
     "outbox_dispatch",
+    "nodd_sns.cli",
+    "nodd_sns.replay_batch",
+    P + "provenance_failures_total",
+    P + "dlq_letters_total",
+    P + "dlq_reprocessed_total",
     *(name for name in EVENTS if name.startswith("node_")),
     *(name for name in METRICS if name.startswith("kfm.node_")),
     *(metric.name for metric in METRICS.values() if metric.kind == "gauge"),
-    *(name for name in METRICS if name.startswith((P + "outbox_", P + "replay", P + "dlq_"))),
+    *(name for name in METRICS if name.startswith((P + "outbox_", P + "replay"))),
 }
 PHASES = (
     "receive", "parse", "record_and_claim", "read_evidence", "operate", "commit", "acknowledge",

@@ -21,7 +21,9 @@ SPECIFIED = {
     "nodd_sns.metadata_extract_total": ("counter", "dataset status"),
     "nodd_sns.metadata_extract_failures_total": ("counter", "dataset issue"),
     "nodd_sns.stac_writes_total": ("counter", "dataset outcome"),
+    "nodd_sns.stac_write_latency_seconds": ("histogram", "dataset"),
     "nodd_sns.provenance_emits_total": ("counter", "dataset status"),
+    "nodd_sns.provenance_failures_total": ("counter", "dataset path"),
     "nodd_sns.bytes_ingested_total": ("counter", "dataset env"),
     "nodd_sns.ingest_latency_seconds": ("histogram", "dataset env"),
     "nodd_sns.energy_kwh_total": ("counter", "env"),
@@ -30,6 +32,10 @@ SPECIFIED = {
     "nodd_sns.replays_total": ("counter", "dataset env reason"),
     "nodd_sns.replay_mismatch_total": ("counter", "dataset"),
     "nodd_sns.dlq_reprocessed_total": ("counter", "dataset"),
+    "nodd_sns.dlq_messages_total": ("counter", "dataset env queue"),
+    "nodd_sns.queue_depth": ("gauge", "env queue"),
+    "nodd_sns.queue_age_seconds": ("histogram", "env queue"),
+    "nodd_sns.watermark_lag_seconds": ("gauge", "dataset env partition"),
     "nodd_sns.replay_batches_total": ("counter", "env replay_reason"),
     "nodd_sns.replay_batch_size": ("histogram", "env"),
     "nodd_sns.replay_cli_invocations_total": ("counter", "command env"),
@@ -42,7 +48,7 @@ SPECIFIED = {
 FEW = {
     "queue", "dataset", "status", "action", "reason", "error_type", "issue", "outcome", "source",
     "target", "event_name", "dispatch_status", "pipeline", "node", "dataset_id", "signal",
-    "replay_reason", "guard_type", "command", "error_code",
+    "replay_reason", "guard_type", "command", "error_code", "path",
     "state", "partition", "scope", "slo", "zone",
 }  # fmt: skip
 #: Nodes are reported under names of their own, which tell their unit but not their type.
@@ -87,7 +93,7 @@ def test_a_metric_keeps_the_rules_of_names(metric: Metric) -> None:
 def test_spans_form_a_tree_below_the_specified_root() -> None:
     """The specified parts are below `nodd_sns.ingest`; all others have a parent in the table."""
     roots = [span.name for span in SPANS.values() if span.parent is None]
-    assert roots == ["nodd_sns.ingest", "nodd_sns.batch"]
+    assert roots == ["nodd_sns.ingest", "nodd_sns.batch", "nodd_sns.cli"]
     parts = {span.name for span in SPANS.values() if span.parent == "nodd_sns.ingest"}
     assert parts - {"outbox_write"} == {
         "sqs_receive", "message_parse", "object_fetch", "integrity_check", "metadata_extract",

@@ -108,6 +108,11 @@ OBSERVED: dict[str, Callable[[Any], Counts]] = {
         " JOIN wal_records AS r ON r.wal_id = a.wal_id WHERE a.status = 'applied'"
         " GROUP BY r.dataset"
     ),
+    P + "stac_write_latency_seconds": _grouped(
+        "SELECT r.dataset, count(*) FROM wal_attempts AS a"
+        " JOIN wal_records AS r ON r.wal_id = a.wal_id WHERE a.status = 'applied'"
+        " AND a.stac_status IN ('created', 'updated') GROUP BY r.dataset"
+    ),
 }
 
 

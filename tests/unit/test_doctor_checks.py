@@ -25,7 +25,7 @@ from tallgrass.queues.queue_facts import SqsFacts, may_send, read_policy
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tallgrass.settings import Value
+    from tallgrass.setting_form import Value
 
 TOPIC = "arn:aws:sns:us-east-1:123901341784:NewHRRRObject"
 QUEUE = "arn:aws:sqs:us-east-1:123456789012:nodd-primary"

@@ -62,6 +62,8 @@ from tallgrass.replay.drain_report import DrainReport, Thresholds, drain_report
 from tallgrass.replay.plan import PlanAction
 from tallgrass.replay.run import Run, report_of
 from tallgrass.replay.selection import Selection
+from tallgrass.telemetry.recorder import NOBODY, Recorder
+from tallgrass.telemetry.replay_report import batch_tracing
 
 #: Letters looked up in the ledger together.
 _PAGE = 500
@@ -112,10 +114,12 @@ class DeadLetterDesk:
         clock: Clock = system_clock,
         ids: Callable[[], UUID] = uuid4,
         letters_max: int = LETTERS_MAX,
+        recorder: Recorder = NOBODY,
     ) -> None:
         #: Whether the last look ended before the last letter.
         self.truncated = False
         self._letters_max = letters_max
+        self._recorder = recorder
         self._config = config
         self._clock = clock
         self._ids = ids
@@ -243,6 +247,7 @@ class DeadLetterDesk:
                     monotonic=time.monotonic,
                     stop=options.stop,
                     progress=options.progress,
+                    batched=batch_tracing(self._recorder, self._clock),
                     failed=lambda: bool(self.report(run, options.borne).exceeded),
                 ),
             )

@@ -105,6 +105,7 @@ def open_sqs_queue(
         visibility_s=config.number("queue.visibility_s"),
         wait_s=config.number("queue.wait_s") if wait_s is None else wait_s,
         receivers=receivers,
+        max_receive_count=config.integer("queue.max_receive_count"),
         interrupted=interrupted,
     )
 

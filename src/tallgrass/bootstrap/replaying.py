@@ -25,7 +25,7 @@ from tallgrass.replay.engine import Engine, Pace, Surroundings, Work
 from tallgrass.replay.plan import PlanAction
 from tallgrass.replay.run import Run, RunDenies, RunReport, RunRules
 from tallgrass.telemetry.recorder import NOBODY, Recorder
-from tallgrass.telemetry.replay_report import throttling
+from tallgrass.telemetry.replay_report import batch_tracing, throttling
 
 #: How often the queue is asked for its age; a count of a large queue costs something.
 _LAG_EVERY_S = 5.0
@@ -78,6 +78,7 @@ def run_replay(
                 progress=options.progress,
                 lagging=options.lagging,
                 throttled=throttling(recorder),
+                batched=batch_tracing(recorder, system_clock),
             ),
             work=work,
         )

@@ -19,12 +19,14 @@ from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.errors import ConfigError
 from tallgrass.telemetry import names
+from tallgrass.telemetry.call_report import reported_call
 from tallgrass.telemetry.exporting_recorder import ExportingRecorder, Spans
 from tallgrass.telemetry.exports import Exports, is_disabled, read_exports
 from tallgrass.telemetry.log_recorder import LogForm, LogRecorder
 from tallgrass.telemetry.recorder import NOBODY, Recorder
 from tallgrass.telemetry.sampling import Sampler, sampling_ratio
 from tallgrass.telemetry.series import Collect, Series
+from tallgrass.telemetry.trace_context import named_context
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -40,6 +42,7 @@ def open_recorder(
     config: Config,
     write: Callable[[str], object] | None,
     *,
+    command: str | None = None,
     metrics_port: int | None = None,
     served: Callable[[str], object] = lambda _url: None,
     collecting: Callable[[Series], Collect] = lambda series: series.families,
@@ -48,7 +51,8 @@ def open_recorder(
 ) -> Iterator[Recorder]:
     """Open what reports go to, and close it at the end: soon, however slow a collector is.
 
-    Lines of the log are given to `write`; without it, there are none. A port 0 takes a free one;
+    Lines of the log are given to `write`; without it, there are none. The `command` is what was
+    called: its span is the root of what is reported meanwhile. A port 0 takes a free one;
     none is what the settings say. `served` is told the address. `collecting` may look for more
     whenever metrics are wanted.
     """
@@ -73,7 +77,10 @@ def open_recorder(
             served(endpoint.url)
         sending = _Sending(config, series, collect, log, exports, environment)
         spans = closes.enter_context(sending.opened())
-        exporting = ExportingRecorder(series, log, Sampler(ratio), spans)
+        call = None if command is None else named_context("call", uuid.uuid4().hex)
+        exporting = ExportingRecorder(series, log, Sampler(ratio), spans, call)
+        if command is not None and call is not None:
+            closes.enter_context(reported_call(exporting, command, call, clock))
         yield closes.enter_context(metered(config, exporting, exported=True, clock=clock))
 
 

@@ -8,7 +8,8 @@ from tallgrass.canonical_json import canonical_text
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import hide_credentials, print_json
 from tallgrass.config import Config
-from tallgrass.settings import SETTINGS, TABLES, Value
+from tallgrass.setting_form import Value
+from tallgrass.settings import SETTINGS, TABLES
 
 if TYPE_CHECKING:
     from rich.text import Text

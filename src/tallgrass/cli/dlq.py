@@ -243,7 +243,7 @@ def drain(  # noqa: PLR0913 - one a flag
         closing(open_current_stores(config, catalogue=catalogue, recorder=recorder)) as stores,
         told_to_stop() as stop,
     ):
-        desk = DeadLetterDesk(config, stores, catalogue)
+        desk = DeadLetterDesk(config, stores, catalogue, recorder=recorder)
         by = acting(stores, actor, action="dlq_drain")
         prepared = prepare_drain(config, stores, catalogue, request, by=by)
         if dry_run:

@@ -110,7 +110,9 @@ def command(  # noqa: PLR0913 - one parameter an option
     telling = _Telling()
     with (
         told_to_stop() as stop,
-        open_recorder(config, None, metrics_port=metrics_port, served=telling.served) as recorder,
+        open_recorder(
+            config, None, command="follow", metrics_port=metrics_port, served=telling.served
+        ) as recorder,
     ):
         outside = Following(
             stop=stop.is_set,

@@ -92,7 +92,10 @@ def command(  # noqa: PLR0913 - one parameter an option
     check_queue(config)
     port = chosen_port(config, metrics_port)
     delivered = None
-    with told_to_stop() as stop, open_recorder(config, log_line, metrics_port=port) as recorder:
+    with (
+        told_to_stop() as stop,
+        open_recorder(config, log_line, command="ingest", metrics_port=port) as recorder,
+    ):
         beside = DispatchBeside(config, recorder) if dispatching else None
         if beside is not None:
             beside.start()

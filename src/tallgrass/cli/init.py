@@ -12,7 +12,8 @@ from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.config import DEFAULT_FILE
 from tallgrass.errors import Refused
-from tallgrass.settings import SETTINGS, TABLES, Setting
+from tallgrass.setting_form import Setting
+from tallgrass.settings import SETTINGS, TABLES
 
 
 @click.command(

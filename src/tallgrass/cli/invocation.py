@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tallgrass.bootstrap.stores import Stores
     from tallgrass.config import Config
-    from tallgrass.settings import Value
+    from tallgrass.setting_form import Value
 
 #: Lines of a list that are asked for at once.
 PAGE_MAX = 1000

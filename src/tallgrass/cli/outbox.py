@@ -85,7 +85,9 @@ def dispatch_events(
     config = invocation.config
     with (
         told_to_stop() as stop,
-        open_recorder(config, log_line, metrics_port=metrics_port) as recorder,
+        open_recorder(
+            config, log_line, command="outbox dispatch", metrics_port=metrics_port
+        ) as recorder,
     ):
         result = dispatch(config, targets=targets, until=until, stop=stop.is_set, recorder=recorder)
     if as_json:

@@ -63,9 +63,11 @@ def delivery_document(delivery: StoredDelivery) -> dict[str, object]:
 
 def whole_document(whole: WholeDelivery) -> dict[str, object]:
     """Return a delivery with its event, payload and attempts."""
+    event = whole.event._asdict()
+    del event["trace"]  # of a send that is under way
     return {
         **delivery_document(whole.delivery),
-        "event": plain(whole.event._asdict()),
+        "event": plain(event),
         "attempts": [plain(each) for each in whole.attempts],
     }
 

@@ -18,7 +18,7 @@ def reported(config: Config, command: str, *, dry_run: bool = False) -> Iterator
     """
     own = replace(config, values={**config.values, "telemetry.metrics_port": 0})
     with (
-        open_recorder(own, None) as recorder,
+        open_recorder(own, None, command=command) as recorder,
         reported_command(recorder, command, dry_run=dry_run),
     ):
         yield recorder

@@ -14,7 +14,7 @@ from tallgrass.datasets.definition import Dataset
 from tallgrass.datasets.key_grammar import KeyMatch
 from tallgrass.error_codes import is_unit_code, lookup
 from tallgrass.evidence.reading import Evidence, ReadFailure
-from tallgrass.governance.gate import Admission
+from tallgrass.governance.gate import Admission, Rule
 from tallgrass.ledger.claim import Claim
 from tallgrass.ledger.outcome import EVIDENCE_BYTES_MAX, Outcome
 from tallgrass.ledger.unit import IngestUnit
@@ -65,9 +65,11 @@ _FAILED_FIELDS: dict[str, dict[str, Any]] = {
 class _Stop(Exception):
     """The operator at work failed the unit for a reason that it names."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, rule: Rule | None = None) -> None:
         super().__init__(message)
         self.code = code
+        #: Of the gate, where that refused the unit.
+        self.rule = rule
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,7 +106,7 @@ def run_chain(
         progress.begin(integrity_check.NAME)
         return _run(claim, match, reading, owned, context, progress)
     except _Stop as stop:
-        return _failure(progress, stop.code, str(stop))
+        return _failure(progress, stop.code, str(stop), stop.rule)
     except Exception as exc:  # noqa: BLE001 - one odd file must not fail its neighbours
         return _failure(progress, _UNEXPECTED, f"{type(exc).__name__}: {exc}")
     finally:
@@ -135,7 +137,7 @@ def _run(
     progress.begin(governance_gate.NAME)
     admission = governance_gate.governance_gate(dataset)
     if admission.refusal is not None:
-        raise _Stop(governance_gate.REJECTED, admission.refusal)
+        raise _Stop(governance_gate.REJECTED, admission.refusal, admission.rule)
 
     progress.begin(stac_register.NAME)
     source = source_of(claim.unit, read)
@@ -274,7 +276,7 @@ def _effects(
     )
 
 
-def _failure(progress: _Progress, code: str, message: str) -> ChainResult:
+def _failure(progress: _Progress, code: str, message: str, rule: Rule | None = None) -> ChainResult:
     """Report the failure of the operator at work; nothing is staged."""
     if not is_unit_code(code):
         code, message = _UNEXPECTED, f"the unregistered code {code!r}: {message}"
@@ -285,4 +287,5 @@ def _failure(progress: _Progress, code: str, message: str) -> ChainResult:
     said = message.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
     said = said[:_MESSAGE_CHARS_MAX].rstrip(".")
     text = f"{progress.operator}: {said}. What to do: {lookup(code).remedy}"
-    return ChainResult(outcome=Outcome(**fields, error_code=code, error_message=text))
+    outcome = Outcome(**fields, error_code=code, error_message=text)
+    return ChainResult(outcome=outcome, rule_id=None if rule is None else rule.value)

@@ -72,3 +72,5 @@ class ChainResult:
 
     outcome: Outcome
     effects: Effects = Effects()
+    #: Of the governance gate that refused the unit, if it did; told, not stored.
+    rule_id: str | None = None

@@ -234,8 +234,9 @@ class Dispatcher:
         ]
 
     def _deliver(self, piece: Sequence[ClaimedEvent]) -> Sequence[Delivery]:
+        events = dispatch_report.with_traces(self._recorder, [each.event for each in piece])
         try:
-            return answers(len(piece), self._sink.send([claimed.event for claimed in piece]))
+            return answers(len(piece), self._sink.send(events))
         # Whatever a sink does, the others go on: one that ends the program does not end it here.
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
             message = f"{type(error).__name__}: {error}"

@@ -4,6 +4,15 @@ from datetime import datetime
 from typing import NamedTuple
 
 
+class EventTrace(NamedTuple):
+    """The W3C trace contexts that leave with an event, each as a `traceparent`."""
+
+    #: Of the span that wrote the event: the same at every attempt, and it goes with the event.
+    created: str
+    #: Of the span of this send: it goes with the request.
+    sent: str
+
+
 class OutboxEvent(NamedTuple):
     """One event for one target, claimed for one attempt. A tuple: thousands are made a second."""
 
@@ -24,3 +33,5 @@ class OutboxEvent(NamedTuple):
     created_at: datetime
     #: Of this claim; the fencing token.
     attempt: int
+    #: None where nobody keeps traces.
+    trace: EventTrace | None = None

@@ -103,7 +103,7 @@ class EmbeddedQueue:
         self._store = store
         self._ids = ids
         self._visibility_s = visibility_s
-        self._max_receive_count = max_receive_count
+        self.max_receive_count = max_receive_count
 
     def close(self) -> None:
         """Close the connection to the queue's file."""
@@ -122,7 +122,7 @@ class EmbeddedQueue:
             limit,
             delivery_id=delivery_id,
             visibility_s=self._visibility_s,
-            max_receive_count=self._max_receive_count,
+            max_receive_count=self.max_receive_count,
         )
         return [
             QueueMessage(

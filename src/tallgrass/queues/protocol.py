@@ -49,6 +49,10 @@ class Queue(Protocol):
     #: As OpenTelemetry's messaging conventions name it: `aws_sqs`, or `tallgrass`.
     system: str
 
+    @property
+    def max_receive_count(self) -> int | None:
+        """After so many deliveries it takes a message to its dead letters; None: nobody says."""
+
     def receive(self, limit: int) -> Sequence[QueueMessage]:
         """Take up to `limit` visible messages; they are hidden for the visibility timeout."""
 

@@ -21,6 +21,7 @@ from tallgrass.errors import (
     QueueUnreachable,
     TallgrassError,
 )
+from tallgrass.queues.aws_trace_header import traceparent_of
 from tallgrass.queues.limits import NO_TEXT, POLL_S_MAX, require_bodies, require_visibility
 from tallgrass.queues.protocol import QueueMessage, QueueStatus
 from tallgrass.queues.sqs_address import SqsAddress, read_address
@@ -28,7 +29,8 @@ from tallgrass.queues.sqs_batches import BATCH_MAX, Fields, RefusedEntry, sendab
 from tallgrass.queues.sqs_errors import AWS_ERRORS, translate
 
 _TRACEPARENT = "traceparent"
-_SYSTEM_ATTRIBUTES = ("SentTimestamp", "ApproximateReceiveCount")
+_TRACE_HEADER = "AWSTraceHeader"
+_SYSTEM_ATTRIBUTES = ("SentTimestamp", "ApproximateReceiveCount", _TRACE_HEADER)
 _COUNTS = (
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesDelayed",
@@ -53,9 +55,12 @@ class SqsQueue:
         visibility_s: float,
         wait_s: float,
         receivers: int,
+        max_receive_count: int | None = None,
         interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = name
+        #: As configured: the queue itself is not asked.
+        self.max_receive_count = max_receive_count
         self._client = client
         self._address = address
         self._url = address.url_at(client.meta.endpoint_url)
@@ -186,7 +191,7 @@ class SqsQueue:
             body=found["Body"].encode("utf-8", "surrogatepass"),
             receive_count=int(attributes.get("ApproximateReceiveCount", 1)),
             sent_at=self._clock() if sent_ms is None else _instant(int(sent_ms)),
-            traceparent=found.get("MessageAttributes", {}).get(_TRACEPARENT, {}).get("StringValue"),
+            traceparent=_sender_of(found),
         )
 
     # --- settling and sending ---------------------------------------------------------------------
@@ -299,6 +304,12 @@ class _Wanted:
             size = min(most, self._count)
             self._count -= size
         return size
+
+
+def _sender_of(found: dict[str, Any]) -> str | None:
+    """Return the trace context that stands beside a message: the sender's own, else AWS's."""
+    own: str | None = found.get("MessageAttributes", {}).get(_TRACEPARENT, {}).get("StringValue")
+    return own or traceparent_of(found.get("Attributes", {}).get(_TRACE_HEADER))
 
 
 def _instant(milliseconds: int) -> datetime:

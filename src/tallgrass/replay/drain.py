@@ -100,6 +100,8 @@ class DrainAround:
     stop: Callable[[], bool] = lambda: False
     #: Told after each batch: letters looked at.
     progress: Callable[[int], None] = lambda _letters: None
+    #: Told of each batch: its letters, and its seconds.
+    batched: Callable[[Run, int, float], None] = lambda _run, _letters, _seconds: None
     #: Whether what came of the run so far forbids to go on.
     failed: Callable[[], bool] = lambda: False
 
@@ -186,7 +188,9 @@ class Drain:
                     TakenLetter(letter=self._read(message), row=todo.pop(message.message_id))
                     for message in messages
                 ]
+                began_batch = self._around.monotonic()
                 self._take(run, taken)
+                self._around.batched(run, len(taken), self._around.monotonic() - began_batch)
                 self._around.progress(len(rows) - len(todo))
                 elapsed_s = self._around.monotonic() - began
                 if rest_s := wait_s(self._done.sent, elapsed_s, self._pace.letters_per_s):

@@ -85,6 +85,8 @@ class Surroundings:
     lagging: Callable[[float], None] = lambda _lag_s: None
     #: Told each time that a batch waits, with why: `ingest_lag` or `rate`.
     throttled: Callable[[str], None] = lambda _reason: None
+    #: Told of each batch that was put to work and worked off: its records, and its seconds.
+    batched: Callable[[Run, int, float], None] = lambda _run, _records, _seconds: None
 
 
 def wait_s(applied: int, elapsed_s: float, records_per_s: float) -> float:
@@ -140,8 +142,9 @@ class Engine:
             self._wait_for_ingest()
             if self._around.stop():
                 return False
+            began = self._around.monotonic()
             fates = self._store.apply(run, batch, self._rules)
-            self._work_off()
+            self._work_off(run, len(batch), began)
             self._pause(sum(fate.is_put_to_work for fate in fates))
             if self._has_failed(run):
                 return False
@@ -151,18 +154,20 @@ class Engine:
         """Look once at all records that a switch held; return whether the run may go on."""
         after: str | None = None
         while not self._around.stop() and not self._has_failed(run):
+            began = self._around.monotonic()
             seen = self._store.apply_held(run, self._rules, after=after, size=self._pace.batch)
             if not seen:
                 return True
             after = seen[-1]
-            self._work_off()
+            self._work_off(run, len(seen), began)
             self._pause(len(seen))
         return False
 
-    def _work_off(self) -> None:
-        """Run what is due, as long as there is something."""
+    def _work_off(self, run: Run, records: int, began: float) -> None:
+        """Run what is due, as long as there is something; that ends the batch."""
         while self._work is not None and not self._around.stop() and self._work.run_due():
             pass
+        self._around.batched(run, records, self._around.monotonic() - began)
 
     def _see_through(self, run: Run) -> None:
         """Work until no record waits for a worker; those that back off are the ledger's to retry.

@@ -104,13 +104,7 @@ def entry_of(event: OutboxEvent, position: int, *, body: str, fifo: bool) -> Ent
     """Return the entry of an event, or why no service would take it; `body` names the message."""
     text = event.payload.decode()
     attributes = {
-        name: {"DataType": "String", "StringValue": value}
-        for name, value in (
-            ("event_name", event.event_name),
-            ("dataset_id", event.dataset_id),
-            ("care_label", event.care_label),
-            ("idempotency_key", event.idempotency_key),
-        )
+        name: {"DataType": "String", "StringValue": value} for name, value in _attributes_of(event)
     }
     size = len(event.payload) + sum(
         len(name) + len("String") + len(value["StringValue"].encode())
@@ -133,6 +127,15 @@ def entry_of(event: OutboxEvent, position: int, *, body: str, fifo: bool) -> Ent
         fields["MessageGroupId"] = _id(event.dataset_id)
         fields["MessageDeduplicationId"] = _id(event.idempotency_key)
     return Entry(position=position, fields=fields, size=size)
+
+
+def _attributes_of(event: OutboxEvent) -> Iterator[tuple[str, str]]:
+    yield "event_name", event.event_name
+    yield "dataset_id", event.dataset_id
+    yield "care_label", event.care_label
+    yield "idempotency_key", event.idempotency_key
+    if event.trace is not None:
+        yield "traceparent", event.trace.created
 
 
 def _id(text: str) -> str:

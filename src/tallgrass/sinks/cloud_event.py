@@ -50,4 +50,7 @@ def _attributes(event: OutboxEvent) -> dict[str, str]:
     }
     if event.governance_ref is not None:
         attributes["governanceref"] = event.governance_ref
+    if event.trace is not None:
+        # By the extension for distributed tracing it names where the event began, not this hop.
+        attributes["traceparent"] = event.trace.created
     return attributes

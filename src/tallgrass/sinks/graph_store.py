@@ -11,7 +11,7 @@ from tallgrass.clock import Clock
 from tallgrass.errors import ConfigError
 from tallgrass.outbox.event import OutboxEvent
 from tallgrass.sinks.address_guard import read_url
-from tallgrass.sinks.http import authorization, deliver, delivery_of, open_http
+from tallgrass.sinks.http import authorization, deliver, delivery_of, open_http, trace_headers
 from tallgrass.sinks.http_client import HttpClient
 from tallgrass.sinks.item_event import names_in
 from tallgrass.sinks.options import Options
@@ -65,9 +65,8 @@ class GraphStoreSink:
         client = self._client
         joint = "&" if "?" in client.url.target else "?"
         target = f"{client.url.target}{joint}graph={quote(activity, safe='')}"
-        answer = client.ask(
-            "PUT", target, self._write(body), self._headers, ends_at=client.deadline()
-        )
+        headers = {**self._headers, **trace_headers(event)}
+        answer = client.ask("PUT", target, self._write(body), headers, ends_at=client.deadline())
         return delivery_of(answer, client.url.place, self._clock)
 
 

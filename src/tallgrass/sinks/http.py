@@ -30,6 +30,11 @@ _MAY_PASS = {408: "sink_timeout", 409: "sink_refused", 425: "sink_refused", 429:
 _NO_RIGHT = frozenset({401, 403, 407})
 
 
+def trace_headers(event: OutboxEvent) -> Mapping[str, str]:
+    """Return the header by which the target's own spans can stand below the span of this send."""
+    return {} if event.trace is None else {"traceparent": event.trace.sent}
+
+
 def delivery_of(answer: Answer, place: str, clock: Clock) -> Delivery:
     """Say what became of an event by the target's answer."""
     status = answer.status

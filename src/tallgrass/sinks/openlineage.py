@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from tallgrass.clock import Clock
 from tallgrass.outbox.event import OutboxEvent
 from tallgrass.sinks.address_guard import read_url
-from tallgrass.sinks.http import authorization, deliver, delivery_of, open_http
+from tallgrass.sinks.http import authorization, deliver, delivery_of, open_http, trace_headers
 from tallgrass.sinks.http_client import HttpClient
 from tallgrass.sinks.options import Options
 from tallgrass.sinks.protocol import Delivery, Undelivered
@@ -49,9 +49,8 @@ class OpenLineageSink:
                 permanent=True,
             )
         client = self._client
-        answer = client.ask(
-            "POST", self._target, event.payload, self._headers, ends_at=client.deadline()
-        )
+        headers = {**self._headers, **trace_headers(event)}
+        answer = client.ask("POST", self._target, event.payload, headers, ends_at=client.deadline())
         return delivery_of(answer, client.url.place, self._clock)
 
 

@@ -15,7 +15,7 @@ import orjson
 from tallgrass.clock import Clock
 from tallgrass.outbox.event import OutboxEvent
 from tallgrass.sinks.address_guard import HttpUrl, read_url
-from tallgrass.sinks.http import authorization, deliver, delivery_of, open_http
+from tallgrass.sinks.http import authorization, deliver, delivery_of, open_http, trace_headers
 from tallgrass.sinks.http_client import Answer, HttpClient
 from tallgrass.sinks.item_event import Names, names_in
 from tallgrass.sinks.options import Options
@@ -39,6 +39,14 @@ class CatalogBytes:
 
     items: Callable[[str, str], bytes | None]
     collections: Callable[[str], bytes | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sending:
+    """What the requests of one event have in common."""
+
+    headers: Mapping[str, str]
+    ends_at: float
 
 
 class StacApiSink:
@@ -79,12 +87,14 @@ class StacApiSink:
                 message=f"the catalog has no item {names['item_id']} in {names['collection_id']}",
                 permanent=True,
             )
-        return self._put_newest(names, item, self._client.deadline())
+        headers = {**self._headers, **trace_headers(event)}
+        sending = _Sending(headers=headers, ends_at=self._client.deadline())
+        return self._put_newest(names, item, sending)
 
-    def _put_newest(self, names: Names, item: bytes, ends_at: float) -> Delivery:
+    def _put_newest(self, names: Names, item: bytes, sending: _Sending) -> Delivery:
         """Write the item until the catalog still has what was written."""
         for _ in range(_WRITES_MAX):
-            delivery = self._put(names, item, ends_at)
+            delivery = self._put(names, item, sending)
             if isinstance(delivery, Undelivered):
                 return delivery
             newest = self._item(names)
@@ -97,29 +107,29 @@ class StacApiSink:
     def _item(self, names: Names) -> bytes | None:
         return self._catalog.items(names["collection_id"], names["item_id"])
 
-    def _put(self, names: Names, item: bytes, ends_at: float) -> Delivery:
+    def _put(self, names: Names, item: bytes, sending: _Sending) -> Delivery:
         path = self._items_of(names)
         one = f"{path}/{quote(names['item_id'], safe='')}"
-        answer = self._ask("PUT", one, item, ends_at)
+        answer = self._ask("PUT", one, item, sending)
         if answer.status == _NOT_FOUND:
-            answer = self._ask("POST", path, item, ends_at)
-        if answer.status == _NOT_FOUND and self._creates_collection(names, ends_at):
-            answer = self._ask("POST", path, item, ends_at)
-        if answer.status == _CONFLICT and self._has(one, item, ends_at):
+            answer = self._ask("POST", path, item, sending)
+        if answer.status == _NOT_FOUND and self._creates_collection(names, sending):
+            answer = self._ask("POST", path, item, sending)
+        if answer.status == _CONFLICT and self._has(one, item, sending):
             return Delivered(duplicate=True)
         return delivery_of(answer, self._client.url.place, self._clock)
 
-    def _creates_collection(self, names: Names, ends_at: float) -> bool:
+    def _creates_collection(self, names: Names, sending: _Sending) -> bool:
         """Create the collection; tell whether it is there now."""
         body = self._catalog.collections(names["collection_id"])
         if body is None:
             return False
-        status = self._ask("POST", f"{self._base}/collections", body, ends_at).status
+        status = self._ask("POST", f"{self._base}/collections", body, sending).status
         return status == _CONFLICT or status // 100 == 2  # noqa: PLR2004 - 2xx
 
-    def _has(self, path: str, item: bytes, ends_at: float) -> bool:
+    def _has(self, path: str, item: bytes, sending: _Sending) -> bool:
         """Tell whether the API has the item as it is."""
-        shown = self._ask("GET", path, None, ends_at, wanted_bytes_max=_ITEM_BYTES_MAX)
+        shown = self._ask("GET", path, None, sending, wanted_bytes_max=_ITEM_BYTES_MAX)
         if shown.status != _OK or shown.body is None:
             return False
         try:
@@ -139,11 +149,16 @@ class StacApiSink:
         method: str,
         path: str,
         body: bytes | None,
-        ends_at: float,
+        sending: _Sending,
         wanted_bytes_max: int = 0,
     ) -> Answer:
         return self._client.ask(
-            method, path, body, self._headers, ends_at=ends_at, wanted_bytes_max=wanted_bytes_max
+            method,
+            path,
+            body,
+            sending.headers,
+            ends_at=sending.ends_at,
+            wanted_bytes_max=wanted_bytes_max,
         )
 
 

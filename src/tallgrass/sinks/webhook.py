@@ -11,7 +11,7 @@ from tallgrass.errors import ConfigError
 from tallgrass.outbox.event import OutboxEvent
 from tallgrass.sinks.address_guard import AddressGuard, read_networks, read_url
 from tallgrass.sinks.cloud_event import CONTENT_TYPE, cloud_event
-from tallgrass.sinks.http import authorization, deliver, delivery_of, open_http
+from tallgrass.sinks.http import authorization, deliver, delivery_of, open_http, trace_headers
 from tallgrass.sinks.http_client import HttpClient
 from tallgrass.sinks.options import Options
 from tallgrass.sinks.protocol import Delivery
@@ -55,7 +55,7 @@ class WebhookSink:
             "POST",
             client.url.target,
             body,
-            {**self._headers, **signed},
+            {**self._headers, **trace_headers(event), **signed},
             ends_at=client.deadline(),
         )
         return delivery_of(answer, client.url.place, self._clock)

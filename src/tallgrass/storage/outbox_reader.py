@@ -24,7 +24,7 @@ _EVERYTHING = DeliveryFilter()
 #: Comes before every id.
 _FIRST_ID = "00000000-0000-0000-0000-000000000000"
 #: The columns of an event that need no reading; the time and the attempt come after them.
-_WRITTEN = itemgetter(*OutboxEvent._fields[:-2])
+_WRITTEN = itemgetter(*OutboxEvent._fields[: OutboxEvent._fields.index("created_at")])
 
 
 class OutboxReader:
@@ -141,7 +141,7 @@ class OutboxReader:
 
 def event_from(row: Row, attempt: int) -> OutboxEvent:
     """Read a row of the outbox, claimed for an attempt."""
-    return OutboxEvent._make((*_WRITTEN(row), instant(row["created_at"]), attempt))
+    return OutboxEvent._make((*_WRITTEN(row), instant(row["created_at"]), attempt, None))
 
 
 def _delivery(row: Row) -> StoredDelivery:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tallgrass.evidence.reading import Evidence
 from tallgrass.ledger.outcome import Verdict
 from tallgrass.ledger.redaction import redact
+from tallgrass.ledger.vocabulary import ProvenanceStatus, StacStatus
 from tallgrass.operators import integrity_check, metadata_extract
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import Recorder, count_each, observe_each
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tallgrass.clock import Clock
-    from tallgrass.ledger.claim import Claim, CommitResult
+    from tallgrass.ledger.claim import Claim, CommitResult, Receipt
     from tallgrass.operators.effects import ChainResult
+    from tallgrass.queues.protocol import Queue
     from tallgrass.telemetry.trace_report import Timed
     from tallgrass.worker import Batch
 
@@ -41,6 +43,18 @@ _STATUSES = (
     (names.STAC_WRITES, "stac_status"),
     (names.PROVENANCE_EMITS, "provenance_status"),
 )
+#: What wrote an item.
+_WRITTEN = frozenset({StacStatus.CREATED, StacStatus.UPDATED})
+_NO_PROVENANCE = frozenset({ProvenanceStatus.PARTIAL, ProvenanceStatus.FAILED})
+#: Of a message that no unit could be made of yet.
+_UNKNOWN = "unknown"
+
+
+class Took(NamedTuple):
+    """When a transaction began and ended."""
+
+    began: datetime
+    ended: datetime
 
 
 @contextmanager
@@ -105,14 +119,15 @@ def report_commit(
     results: Results,
     done: CommitResult,
     worker_id: str,
-    now: datetime,
+    took: Took,
 ) -> None:
     """Report the outcomes of one commit: those of the batch, or of a part of it."""
     if not recorder.enabled:
         return
     won = [pair for pair in results if pair[0].wal_id in done.closed]
     _report_operators(recorder, won)
-    _report_successes(recorder, batch, won, now)
+    _report_successes(recorder, batch, won, took.ended)
+    _report_writes(recorder, won, took)
     _report_failures(recorder, won, done)
     if done.lost:
         lost = ((c.unit.dataset,) for c, _ in results if c.wal_id not in done.closed)
@@ -131,16 +146,20 @@ def report_split(recorder: Recorder, batch: Batch, message: str) -> None:
         )
 
 
-def report_acknowledged(recorder: Recorder, batch: Batch, queue: str) -> None:
+def report_acknowledged(recorder: Recorder, batch: Batch, queue: Queue) -> None:
     """Report what became of the messages."""
     if not recorder.enabled:
         return
-    recorder.count(names.MESSAGES_DELETED, batch.deleted, queue=queue)
-    recorder.count(names.MESSAGES_KEPT, batch.kept, queue=queue)
+    name, last = queue.name, queue.max_receive_count
+    recorder.count(names.MESSAGES_DELETED, batch.deleted, queue=name)
+    recorder.count(names.MESSAGES_KEPT, batch.kept, queue=name)
+    if last is not None:
+        dying = (receipts for message, receipts in batch.staying if message.receive_count >= last)
+        count_each(recorder, names.DLQ_MESSAGES, ((name, _dataset_of(each)) for each in dying))
     stale = len(batch.messages) - batch.deleted - batch.kept
     if stale and batch.unacknowledged is None:
-        recorder.count(names.MESSAGES_STALE, stale, queue=queue)
-        recorder.event(names.RECEIPTS_STALE, queue=queue, count=stale)
+        recorder.count(names.MESSAGES_STALE, stale, queue=name)
+        recorder.event(names.RECEIPTS_STALE, queue=name, count=stale)
 
 
 def report_batch(recorder: Recorder, batch: Batch, now: datetime, queue: str | None) -> None:
@@ -185,11 +204,33 @@ def _report_successes(recorder: Recorder, batch: Batch, won: Results, now: datet
         recorder.count(names.BYTES_INGESTED, size, dataset=dataset)
 
 
+def _report_writes(recorder: Recorder, won: Results, took: Took) -> None:
+    """Report how long items took to be written: as long as the commit that wrote them all."""
+    seconds = max(0.0, (took.ended - took.began).total_seconds())
+    writes = (
+        ((claim.unit.dataset,), seconds)
+        for claim, result in won
+        if result.outcome.error_code is None and result.outcome.stac_status in _WRITTEN
+    )
+    observe_each(recorder, names.STAC_WRITE_LATENCY, writes)
+
+
+def _dataset_of(receipts: Sequence[Receipt]) -> str:
+    """Return the dataset of a message, which is that of its units."""
+    return receipts[0].unit.dataset if receipts else _UNKNOWN
+
+
 def _report_failures(recorder: Recorder, won: Results, done: CommitResult) -> None:
-    failed = [(c, r.outcome, code) for c, r in won if (code := r.outcome.error_code) is not None]
+    failed = [(c, r, code) for c, r in won if (code := r.outcome.error_code) is not None]
     errors = ((claim.unit.dataset, code) for claim, _, code in failed)
     count_each(recorder, names.VALIDATION_ERRORS, errors)
-    for claim, outcome, code in failed:
+    unproved = (
+        (claim.unit.dataset, "both")
+        for claim, result, _ in failed
+        if result.outcome.provenance_status in _NO_PROVENANCE
+    )
+    count_each(recorder, names.PROVENANCE_FAILURES, unproved)
+    for claim, result, code in failed:
         verdict = done.closed[claim.wal_id].verdict
         held = verdict is Verdict.QUARANTINED
         report_unit(
@@ -201,7 +242,8 @@ def _report_failures(recorder: Recorder, won: Results, done: CommitResult) -> No
             attempt=claim.attempt_no,
             status=verdict.value,
             error_code=code,
-            message=outcome.error_message,
+            message=result.outcome.error_message,
             replay=replay_fields(claim),
-            issues=outcome.issues,
+            issues=result.outcome.issues,
+            rule_id=result.rule_id,
         )

@@ -6,12 +6,42 @@ from datetime import timedelta
 from tallgrass.ledger.redaction import redact
 from tallgrass.outbox.breaker import Lesson
 from tallgrass.outbox.dispatch_rules import AttemptOutcome, Settled, Settlement
+from tallgrass.outbox.event import EventTrace, OutboxEvent
 from tallgrass.sinks.protocol import Delivery, Undelivered
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import Recorder, count_each, observe_each
-from tallgrass.telemetry.trace_context import SpanPlace, event_context, unit_trace
+from tallgrass.telemetry.trace_context import (
+    SpanContext,
+    SpanPlace,
+    event_context,
+    unit_trace,
+)
 
+_LINEAGE_EVENTS = "openlineage."
 _STATUS = {AttemptOutcome.DISPATCHED: "success", AttemptOutcome.FAILED: "failure"}
+
+
+def with_traces(recorder: Recorder, events: Sequence[OutboxEvent]) -> Sequence[OutboxEvent]:
+    """Return events with the trace contexts that leave with them, where anybody keeps traces.
+
+    One whose own trace is not kept has them too, with the flag that says so: its receiver need
+    not guess.
+    """
+    if not recorder.tracing:
+        return events
+    return [event._replace(trace=_trace_of(recorder, event)) for event in events]
+
+
+def _trace_of(recorder: Recorder, event: OutboxEvent) -> EventTrace:
+    written, sent = _spans_of(event)
+    kept = recorder.samples(written.trace_id)
+    return EventTrace(created=written.traceparent(kept=kept), sent=sent.traceparent(kept=kept))
+
+
+def _spans_of(event: OutboxEvent) -> tuple[SpanContext, SpanContext]:
+    """Return the span that wrote an event, and that of this send of it."""
+    written = event_context(event.subject, event.idempotency_key)
+    return written, written.below(event.outbox_id, event.attempt)
 
 
 def report_settled(
@@ -45,9 +75,10 @@ def report_settled(
     count_each(
         recorder, names.OUTBOX_DUPLICATES, [(one.event.target,) for one in written if one.duplicate]
     )
-    for one in written:
-        if one.outcome is AttemptOutcome.FAILED:
-            _tell(recorder, one)
+    failed = [one for one in written if one.outcome is AttemptOutcome.FAILED]
+    for one in failed:
+        _tell(recorder, one)
+    _count_unproved(recorder, [one for one in failed if one.exhausted])
     if recorder.tracing:
         for one in written:
             if one.outcome in _STATUS and recorder.samples(unit_trace(one.event.subject)):
@@ -63,6 +94,7 @@ def report_exhausted(recorder: Recorder, exhausted: Sequence[Settlement]) -> Non
     if recorder.enabled:
         for one in exhausted:
             _tell(recorder, one)
+        _count_unproved(recorder, exhausted)
 
 
 def report_lesson(
@@ -86,7 +118,7 @@ def report_lesson(
 def _trace(recorder: Recorder, one: Settlement, settled: Settled, took_s: float) -> None:
     """Note a send in the trace of what it tells of, below the span that wrote the event."""
     event = one.event
-    written = event_context(event.subject, event.idempotency_key)
+    written, sent = _spans_of(event)
     latency = max(settled.at - event.created_at, timedelta(0))
     recorder.span(
         names.OUTBOX_DISPATCH,
@@ -105,8 +137,18 @@ def _trace(recorder: Recorder, one: Settlement, settled: Settled, took_s: float)
             names.MESSAGING_DESTINATION: event.target,
             names.ERROR_TYPE: one.error_code,
         },
-        SpanPlace(written.below(event.outbox_id, event.attempt), written),
+        SpanPlace(sent, written),
     )
+
+
+def _count_unproved(recorder: Recorder, given_up: Sequence[Settlement]) -> None:
+    """Count the lineage that no service will get."""
+    datasets = (
+        (one.event.dataset_id, "openlineage")
+        for one in given_up
+        if one.event.event_name.startswith(_LINEAGE_EVENTS)
+    )
+    count_each(recorder, names.PROVENANCE_FAILURES, datasets)
 
 
 def _tell(recorder: Recorder, one: Settlement) -> None:

@@ -41,6 +41,7 @@ _UNIT_FIELDS: Final = (
     "status",
     "error_code",
     "issues",
+    "rule_id",
     "replay_run_id",
     "replay_mode",
     "replay_reason",

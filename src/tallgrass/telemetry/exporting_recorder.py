@@ -8,7 +8,7 @@ from typing import Protocol
 from tallgrass.telemetry.recorder import Recorder
 from tallgrass.telemetry.sampling import Sampler
 from tallgrass.telemetry.series import Series
-from tallgrass.telemetry.trace_context import SpanPlace, named_context
+from tallgrass.telemetry.trace_context import SpanContext, SpanPlace, named_context
 
 
 class Spans(Protocol):
@@ -31,12 +31,19 @@ class ExportingRecorder:
     enabled = True
 
     def __init__(
-        self, series: Series, log: Recorder, sampler: Sampler, spans: Spans | None = None
+        self,
+        series: Series,
+        log: Recorder,
+        sampler: Sampler,
+        spans: Spans | None = None,
+        call: SpanContext | None = None,
     ) -> None:
         self._series = series
         self._log = log
         self._sampler = sampler
         self._spans = spans
+        #: The span of the command's call, in which everything is reported.
+        self._call = call
 
     def count(self, name: str, value: float, **labels: str) -> None:
         """Add to a counter."""
@@ -70,9 +77,21 @@ class ExportingRecorder:
         """Hand a span on if its trace is sampled."""
         if self._spans is None:
             return
-        place = place or SpanPlace(named_context("span", uuid.uuid4().hex))
+        place = self._placed(place)
         if self._sampler.keeps(place.context.trace_id):
             self._spans(name, started_at, ended_at, attributes, place)
+
+    def _placed(self, place: SpanPlace | None) -> SpanPlace:
+        """Put a span without a place below the call; link a root that nothing led to with it."""
+        call = self._call
+        if place is None:
+            name = uuid.uuid4().hex
+            if call is None:
+                return SpanPlace(named_context("span", name))
+            return SpanPlace(call.below(name), call)
+        if call is None or place.parent is not None or place.links or place.context == call:
+            return place
+        return place._replace(links=(call,))
 
     def event(self, name: str, **fields: object) -> None:
         """Write a line of the log."""

@@ -20,9 +20,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9._:/+-]+")
 #: secrets: a hash may look like a number of a card.
 _OWN_WORDS = frozenset(
     {
-        "wal_id", "dataset", "object_uri_hash", "status", "error_code", "issues", "replay_run_id",
-        "replay_mode", "replay_reason", "replay_original_run", "trace_id", "span_id", "outbox_id",
-        "event_name", "ingest_run_id",
+        "wal_id", "dataset", "object_uri_hash", "status", "error_code", "issues", "rule_id",
+        "replay_run_id", "replay_mode", "replay_reason", "replay_original_run", "trace_id",
+        "span_id", "outbox_id", "event_name", "ingest_run_id",
     }
 )  # fmt: skip
 _OWN_FORM = re.compile(r"[A-Za-z0-9_.:,-]{1,200}")

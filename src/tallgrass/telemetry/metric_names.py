@@ -29,7 +29,9 @@ INTEGRITY_FAILURES: Final = "nodd_sns.integrity_failures_total"
 METADATA_EXTRACTS: Final = "nodd_sns.metadata_extract_total"
 METADATA_FAILURES: Final = "nodd_sns.metadata_extract_failures_total"
 STAC_WRITES: Final = "nodd_sns.stac_writes_total"
+STAC_WRITE_LATENCY: Final = "nodd_sns.stac_write_latency_seconds"
 PROVENANCE_EMITS: Final = "nodd_sns.provenance_emits_total"
+PROVENANCE_FAILURES: Final = "nodd_sns.provenance_failures_total"
 BYTES_INGESTED: Final = "nodd_sns.bytes_ingested_total"
 ENERGY_KWH: Final = "nodd_sns.energy_kwh_total"
 CARBON_GCO2E: Final = "nodd_sns.carbon_gco2e_total"
@@ -46,6 +48,7 @@ REPLAY_THROTTLED: Final = "nodd_sns.replay_throttled_batches_total"
 REPLAY_GUARDRAILS: Final = "nodd_sns.replay_guardrail_violations_total"
 REPLAY_CLI_INVOCATIONS: Final = "nodd_sns.replay_cli_invocations_total"
 REPLAY_CLI_FAILURES: Final = "nodd_sns.replay_cli_failures_total"
+DLQ_MESSAGES: Final = "nodd_sns.dlq_messages_total"
 DLQ_LETTERS: Final = "nodd_sns.dlq_letters_total"
 DLQ_REPROCESSED: Final = "nodd_sns.dlq_reprocessed_total"
 OUTBOX_PUBLICATIONS: Final = "nodd_sns.outbox_publications_total"
@@ -169,7 +172,20 @@ METRICS: Final = table(
             ("dataset", "outcome"),
             "results of stac-register: `created`, `updated`, `no_op` or `failed`",
         ),
+        _histogram(
+            STAC_WRITE_LATENCY,
+            ("dataset",),
+            "time of the commit that wrote an item, for each item that was created or updated",
+            unit="s",
+        ),
         _counter(PROVENANCE_EMITS, ("dataset", "status"), "results of provenance-emit"),
+        _counter(
+            PROVENANCE_FAILURES,
+            ("dataset", "path"),
+            "provenance that did not come to be: `both` where provenance-emit failed a unit, as "
+            "its documents are written together or not at all; `openlineage` where an event was "
+            "given up that a lineage service did not take",
+        ),
         _counter(
             BYTES_INGESTED,
             ("dataset",),
@@ -262,6 +278,13 @@ METRICS: Final = table(
             ("dataset",),
             "dead letters that a drain sent again and whose units have all succeeded since; "
             "letters of the same units count once",
+        ),
+        _counter(
+            DLQ_MESSAGES,
+            ("queue", "dataset"),
+            "messages that stayed in the queue at their last delivery (queue.max_receive_count): "
+            "it dead-letters them; `unknown` where nothing could be made of a message",
+            has_env=True,
         ),
         _counter(
             DLQ_LETTERS,

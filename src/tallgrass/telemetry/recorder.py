@@ -49,8 +49,9 @@ class Recorder(Protocol):
         attributes: Mapping[str, object],
         place: SpanPlace | None = None,
     ) -> None:
-        """Note a stretch of time that has ended; without a place it is a trace of its own.
+        """Note a stretch of time that has ended; without a place it stands below the call.
 
+        The call is that of the command; where there is none, the span is a trace of its own.
         An attribute that is None is not there; `error.type` says that it ended badly.
         """
 

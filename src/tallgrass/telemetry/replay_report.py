@@ -2,10 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
+from tallgrass.clock import Clock
 from tallgrass.errors import GuardRefused, TallgrassError
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import Recorder, count_each
+
+if TYPE_CHECKING:
+    from tallgrass.replay.run import Run
 
 
 def report_replay_batch(
@@ -17,6 +23,26 @@ def report_replay_batch(
     recorder.count(names.REPLAY_BATCHES, 1, replay_reason=reason)
     recorder.observe(names.REPLAY_BATCH_SIZE, [float(size)])
     count_each(recorder, names.REPLAY_SKIPPED, ((why,) for why in skipped))
+
+
+def batch_tracing(recorder: Recorder, clock: Clock) -> "Callable[[Run, int, float], None]":
+    """Return what is told of each batch of a run: how many records, and how many seconds."""
+
+    def batched(run: "Run", size: int, took_s: float) -> None:
+        if not recorder.tracing:
+            return
+        order, ended_at = run.order, clock()
+        about = {
+            "nodd.replay_run_id": order.replay_run_id,
+            "nodd.replay_mode": order.mode.value,
+            "nodd.replay_reason": order.reason,
+            "nodd.plan_sha256": order.plan_sha256,
+            "nodd.units": size,
+        }
+        began_at = ended_at - timedelta(seconds=max(0.0, took_s))
+        recorder.span(names.REPLAY_BATCH, began_at, ended_at, about)
+
+    return batched
 
 
 def throttling(recorder: Recorder) -> Callable[[str], None]:

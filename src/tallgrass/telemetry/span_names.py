@@ -1,7 +1,7 @@
 """Every span: its name, parent, attributes and meaning.
 
 A unit's trace has one `nodd_sns.ingest` for each attempt and whatever became of its events; a batch
-has a trace of its own, to which its attempts are linked.
+has a trace of its own, to which its attempts are linked; so has a call of a command.
 """
 
 from typing import Final
@@ -28,6 +28,9 @@ READ_EVIDENCE: Final = "read_evidence"
 OPERATE: Final = "operate"
 COMMIT: Final = "commit"
 ACKNOWLEDGE: Final = "acknowledge"
+# The trace of a call of a command.
+CLI_CALL: Final = "nodd_sns.cli"
+REPLAY_BATCH: Final = "nodd_sns.replay_batch"
 
 #: Keys of the messaging conventions of OpenTelemetry, and of its errors.
 MESSAGING_SYSTEM: Final = "messaging.system"
@@ -69,6 +72,7 @@ SPANS: Final = table(
                 "nodd.attempt",
                 "nodd.intent",
                 "nodd.status",
+                "nodd.rule_id",
                 "nodd.ingest_run_id",
                 *REPLAY_ATTRIBUTES,
                 MESSAGING_SYSTEM,
@@ -156,5 +160,25 @@ SPANS: Final = table(
         _phase(OPERATE, "units", "integrity-check to provenance-emit over the batch"),
         _phase(COMMIT, "units", "the second transaction: outcomes and their effects"),
         _phase(ACKNOWLEDGE, "messages", "deleting messages, or hiding them for longer"),
+        Span(
+            name=CLI_CALL,
+            parent=None,
+            attributes=("nodd.command", ERROR_TYPE),
+            meaning="one call of a command that works: `ingest`, `follow`, `outbox dispatch`, "
+            "`replay`, `dlq drain`; batches of workers are linked to it",
+        ),
+        Span(
+            name=REPLAY_BATCH,
+            parent=CLI_CALL,
+            attributes=(
+                "nodd.replay_run_id",
+                "nodd.replay_mode",
+                "nodd.replay_reason",
+                "nodd.plan_sha256",
+                "nodd.units",
+            ),
+            meaning="one batch of a replay or a drain: putting records or letters to work, and "
+            "what the call's own worker made of them",
+        ),
     )
 )

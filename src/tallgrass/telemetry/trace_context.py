@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _VERSION = "00"
-_SAMPLED = "01"
+_KEPT = "01"
+_NOT_KEPT = "00"
 _NO_TRACE = "0" * 32
 _NO_SPAN = "0" * 16
 
@@ -22,10 +23,9 @@ class SpanContext(NamedTuple):
     trace_id: str
     span_id: str
 
-    @property
-    def traceparent(self) -> str:
-        """The W3C header; whoever makes a span has it kept."""
-        return f"{_VERSION}-{self.trace_id}-{self.span_id}-{_SAMPLED}"
+    def traceparent(self, *, kept: bool) -> str:
+        """Return the W3C header; it tells others whether the spans of this trace are kept here."""
+        return f"{_VERSION}-{self.trace_id}-{self.span_id}-{_KEPT if kept else _NOT_KEPT}"
 
     def below(self, *parts: str | int) -> "SpanContext":
         """Return a span of the same trace that is named by this one and the parts."""

@@ -210,6 +210,7 @@ class _UnitTrace:
             "nodd.attempt": claim.attempt_no,
             "nodd.intent": claim.intent.value,
             "nodd.status": self._verdict,
+            "nodd.rule_id": self._result.rule_id,
             "nodd.ingest_run_id": origin.ingest_run_id,
             **{f"nodd.{name}": value for name, value in replay.items()},
             names.MESSAGING_SYSTEM: None if message is None else origin.system,
@@ -232,8 +233,8 @@ class _UnitTrace:
             yield self._batch.trace.context
         if self._message is not None:
             message, head = self._message
-            sender = read_traceparent(message.traceparent or head.traceparent)
-            if sender is not None:
+            beside, inside = map(read_traceparent, (message.traceparent, head.traceparent))
+            if sender := beside or inside:
                 yield sender
         original = self._claim.replayed.original_attempt
         if original is not None:

@@ -46,6 +46,7 @@ def report_unit(  # noqa: PLR0913 - the fields of its line
     message: str | None,
     replay: Mapping[str, object],
     issues: Sequence[str] = (),
+    rule_id: str | None = None,
 ) -> None:
     """Write the unit's line; it holds a hash instead of the object's address.
 
@@ -61,6 +62,7 @@ def report_unit(  # noqa: PLR0913 - the fields of its line
         status=status,
         error_code=error_code,
         issues=",".join(issues) or None,
+        rule_id=rule_id,
         **replay,
         trace_id=context.trace_id,
         span_id=context.span_id,
