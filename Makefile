@@ -88,7 +88,7 @@ io-faults: $(READY) ## Let every write, sync, rename and commit fail in turn, on
 
 explore: $(READY) ## Try every order of events for few units and workers
 	@$(call say,"All interleavings of few")
-	@$(BIN)/python -m tools.explore
+	@$(BIN)/python -m tools.explore --larger
 
 fuzz: $(READY) ## Give CASES=100000 generated inputs to all that reads bytes from outside
 	@$(call say,"Hostile bytes")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import sys
 import time
@@ -154,13 +155,17 @@ class Chaos:
         self.outcome.freezes += 1
 
     def _wake(self) -> None:
+        self._wake_frozen()
+        for member in self._cast:
+            if not member.frozen_until and _has_ended(member.pid):
+                # The server was away for too long for it; whoever supervises starts it again.
+                self._replace(member)
+
+    def _wake_frozen(self) -> None:
         for member in self._cast:
             if member.frozen_until and member.frozen_until < time.monotonic():
                 member.frozen_until = 0.0
                 os.kill(member.pid, signal.SIGCONT)
-            elif not member.frozen_until and _has_ended(member.pid):
-                # The server was away for too long for it; whoever supervises starts it again.
-                self._replace(member)
 
     def _restart_server(self) -> None:
         server = self._arena.server
@@ -204,6 +209,7 @@ class Chaos:
     def _end_all(self) -> None:
         for member in self._cast:
             self._kill(member, counted=False)
+        self._cast.clear()
 
     def _child(self, work: Callable[[], Any]) -> Any:
         """Return what the work returns in a process of its own; a failure ends the run."""
@@ -214,6 +220,9 @@ class Chaos:
             os.chdir(self._arena.folder)
             _play(lambda: os.write(writing, json.dumps(work()).encode()))
         os.close(writing)
+        while not select.select([reading], [], [], 0.05)[0]:
+            # Whoever was frozen may hold the lock of a file that this one waits for.
+            self._wake_frozen()
         with os.fdopen(reading) as answers:
             said = answers.read()
         _, status = os.waitpid(pid, 0)
