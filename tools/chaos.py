@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "cycles": options.cycles,
             "first seed": str(first),
             **total,
-            "named crash points struck": sum(count > 0 for count in points.values()),
+            "named crash points struck": sum(": " in name for name in points),
             **counts,
         },
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.exploration.exploring import beginning, explore
 from tests.exploration.test_exploration import WORLDS
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 #: More of everything: minutes, and some gigabytes of memory.
-LARGER = {
+LARGER: dict[str, dict[str, Any]] = {
     "two crashes": {"crashes": 2, "endings": 2, "failures": 2},
     "overwritten, crashes and lost leases": {"messages": ((0, 1), (0, 2))},
     "two units, lost leases": {"units": 2, "messages": ((0, 1), (1, 1)), "failures": 0},

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from tallgrass.ledger.outcome import is_retried
 from tallgrass.ledger.vocabulary import Status
-from tests.exploration.small_world import NOBODY, Broken, Message, Rules, Unit, Worker, World
+from tests.exploration.small_world import Rules
 from tests.exploration.small_world import successors as all_successors
+from tests.exploration.tuples import NOBODY, Broken, Message, Unit, Worker, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,12 +7,10 @@ what it can change: a lease stands, or has ended.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from tallgrass.governance.switches import SwitchedOff
-from tallgrass.ledger.claim import Claim, ClosedClaim, Receipt
+from tallgrass.ledger.claim import ClosedClaim, Receipt
 from tallgrass.ledger.object_order import compare_objects
 from tallgrass.ledger.outcome import Verdict, is_retried, judge
 from tallgrass.ledger.receipt import (
@@ -20,98 +18,24 @@ from tallgrass.ledger.receipt import (
     NEW_UNIT_PARKED,
     Action,
     Decision,
-    Known,
     decide_due,
     decide_receipt,
 )
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.transitions import require_legal
-from tallgrass.ledger.unit import ObjectReference
-from tallgrass.ledger.vocabulary import Intent, Status
+from tallgrass.ledger.vocabulary import Status
 from tallgrass.queues.acknowledgement import acknowledge
 from tallgrass.replay.plan import PlanAction, PlannedAction
-from tallgrass.replay.run import HELD_BY_SWITCH, RunRules, RunUnit, fate_of
-from tallgrass.replay.selection import Purpose, Selection
-from tests.support.builders import failure, success, unit
+from tallgrass.replay.run import HELD_BY_SWITCH, fate_of
+from tests.exploration.tuples import NOBODY, Broken, Unit, Worker, World
+from tests.exploration.views import NOW, UNIT, claim_of, known_of, object_of, run_rules, run_unit_of
+from tests.support.builders import failure, success
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NOW = datetime(2026, 6, 1, tzinfo=UTC)
-_SOON, _PAST = NOW + timedelta(seconds=60), NOW - timedelta(seconds=1)
-NOBODY = -1
 #: Codes that an attempt may end with: none, one that is tried again, one that is not.
 OUTCOMES = (None, "io_error", "size_zero")
-
-
-class Unit(NamedTuple):
-    """One record, as far as anything depends on it."""
-
-    status: Status | None = None
-    version: int = 0
-    attempts: int = 0
-    budget_from: int = 0
-    expiries: int = 0
-    error: str | None = None
-    due: bool = False
-    rerun: bool = False
-    #: The incarnation that holds its open attempt.
-    holder: int = NOBODY
-    rerunning: bool = False
-    by_message: bool = False
-    #: Order of the newest object known, of the open attempt's, and of the item's.
-    known: int = 0
-    opened: int = 0
-    applied: int = 0
-    #: The attempt that made the item.
-    applied_by: int = 0
-
-
-class Message(NamedTuple):
-    """One announcement."""
-
-    unit: int
-    object: int
-    #: `visible`, `hidden`, `gone` or `dead`.
-    place: str = "visible"
-    receives: int = 0
-
-
-class Worker(NamedTuple):
-    """One process: what it has in hand."""
-
-    incarnation: int
-    phase: str = "idle"
-    message: int = NOBODY
-    unit: int = NOBODY
-    #: The fencing token, and what was decided of it.
-    attempt: int = 0
-    claimed_from: Status | None = None
-    decision: Decision | None = None
-    closed: ClosedClaim | None = None
-
-
-class World(NamedTuple):
-    """Everything there is; equal worlds have equal futures."""
-
-    units: tuple[Unit, ...]
-    messages: tuple[Message, ...]
-    workers: tuple[Worker, ...]
-    #: By incarnation: `held`, `ended` or `fenced`.
-    leases: tuple[str, ...]
-    is_off: bool = False
-    #: What is planned to be replayed: unit, version, action.
-    plan: tuple[int, int, PlanAction] | None = None
-    #: How much may still go wrong, or be asked for.
-    crashes: int = 0
-    endings: int = 0
-    failures: int = 0
-    replays: int = 0
-    flips: int = 0
-
-
-class Broken(Exception):
-    """A promise does not hold."""
 
 
 class Rules(NamedTuple):
@@ -152,6 +76,9 @@ def _of_worker(
             # Another process in its place has a lease of its own.
             fresh = Worker(len(world.leases))
             yield "starts", _with(world, number, fresh)._replace(leases=(*world.leases, "held"))
+            return
+        case "idle" if world.leases[worker.incarnation] == "fenced":
+            yield "registers again", _refused(world, number, worker)
             return
         case "idle":
             yield from _received(world, number, worker, rules)
@@ -198,7 +125,7 @@ def _record_and_claim(world: World, number: int, worker: Worker, rules: Rules) -
         decision = NEW_UNIT_PARKED if world.is_off else NEW_UNIT
         unit_ = unit_._replace(status=Status.PENDING, version=1, known=message.object)
         return _decided(world, number, worker, unit_, decision)
-    order = compare_objects(_object(message.object), _object(unit_.known))
+    order = compare_objects(object_of(message.object), object_of(unit_.known))
     known = known_of(world, message.unit)
     decision = decide_receipt(known, order, now=NOW, switched_off=world.is_off, rules=rules.ledger)
     if decision.action is Action.RECOVER:
@@ -231,7 +158,7 @@ def _decided(world: World, number: int, worker: Worker, unit_: Unit, decision: D
 def _claimed_due(
     world: World, number: int, worker: Worker, rules: Rules
 ) -> Iterator[tuple[str, World]]:
-    if world.leases[worker.incarnation] == "fenced" or world.is_off:
+    if world.is_off:
         return
     for index, unit_ in enumerate(world.units):
         if not unit_.due or unit_.holder != NOBODY:
@@ -256,7 +183,7 @@ def _commit(world: World, number: int, worker: Worker, code: str | None, rules: 
     unit_, done = world.units[worker.unit], worker._replace(phase="committed")
     if (unit_.holder, unit_.attempts) != (worker.incarnation, worker.attempt):
         return _with(world, number, _next(done))  # the claim was lost: nothing is written
-    claim = _claim_of(worker.unit, worker.attempt, worker.claimed_from or Status.PENDING)
+    claim = claim_of(worker.unit, worker.attempt, worker.claimed_from or Status.PENDING)
     _, outcome = success(claim) if code is None else failure(claim, code)
     used = unit_.attempts - unit_.budget_from
     verdict = judge(outcome, claim.unit.dataset, used, rules.ledger)
@@ -290,10 +217,10 @@ def _closed(unit_: Unit, code: str | None, verdict: Verdict) -> Unit:
 
 def _acknowledge(world: World, number: int, worker: Worker) -> World:
     idle = _with(world, number, Worker(worker.incarnation))
-    receipt = Receipt(unit=_UNIT(worker.unit), decision=worker.decision or NEW_UNIT)
+    receipt = Receipt(unit=UNIT(worker.unit), decision=worker.decision or NEW_UNIT)
     closed = {}
     if worker.attempt:
-        claim = _claim_of(worker.unit, worker.attempt, worker.claimed_from or Status.PENDING)
+        claim = claim_of(worker.unit, worker.attempt, worker.claimed_from or Status.PENDING)
         receipt = Receipt(unit=claim.unit, decision=NEW_UNIT, claim=claim)
         closed = {} if worker.closed is None else {claim.wal_id: worker.closed}
     message = world.messages[worker.message]
@@ -393,8 +320,8 @@ def _replays(world: World, rules: Rules) -> Iterator[tuple[str, World]]:
     index, version, action = world.plan
     fate = fate_of(
         PlannedAction(str(index), version, action),
-        _run_unit(world, index),
-        _run_rules(rules.ledger),
+        run_unit_of(world, index),
+        run_rules(rules.ledger),
         SwitchedOff(frozenset({"*"}) if world.is_off else frozenset()),
     )
     after = world._replace(plan=None)
@@ -454,74 +381,3 @@ def _with(world: World, number: int, worker: Worker) -> World:
 
 def _with_unit(world: World, index: int, unit_: Unit) -> World:
     return world._replace(units=_put(world.units, index, unit_))
-
-
-@lru_cache
-def _object(order: int) -> ObjectReference:
-    return ObjectReference(sequencer=f"{order:04}")
-
-
-_UNIT = lru_cache(unit)
-
-
-@lru_cache
-def _claim_of(index: int, attempt: int, claimed_from: Status) -> Claim:
-    return Claim(
-        unit=_UNIT(index),
-        attempt_no=attempt,
-        version=1,
-        intent=Intent.INGEST,
-        claimed_from=claimed_from,
-        budget_from=0,
-        replay_run_id=None,
-        has_message=True,
-    )
-
-
-def known_of(world: World, index: int) -> Known:
-    """Return a unit as the package's rules see it."""
-    unit_ = world.units[index]
-    held_until = None
-    if unit_.holder != NOBODY:
-        held_until = _SOON if world.leases[unit_.holder] == "held" else _PAST
-    return Known(
-        wal_id=str(index),
-        dataset="goes-glm",
-        status=unit_.status or Status.PENDING,
-        version=unit_.version,
-        attempts=unit_.attempts,
-        budget_from=unit_.budget_from,
-        lease_expiries=unit_.expiries,
-        last_error_code=unit_.error,
-        due_at=NOW if unit_.due else None,
-        retry_after=None,
-        rerun_intent=Intent.REINGEST if unit_.rerun else None,
-        replay_run_id=None,
-        held_until=held_until,
-    )
-
-
-def _run_unit(world: World, index: int) -> RunUnit:
-    unit_ = world.units[index]
-    return RunUnit(
-        known=known_of(world, index),
-        is_open=unit_.holder != NOBODY,
-        applied_attempt=unit_.applied_by or None,
-        applied_code_version="0.1.0",
-        newer_object=False,
-        item=None,
-    )
-
-
-def _run_rules(ledger: LedgerRules) -> RunRules:
-    """A run that may do all, unless the switch of replay is on."""
-
-    def denies(_dataset: str, _action: PlanAction, off: SwitchedOff) -> str | None:
-        return HELD_BY_SWITCH if off.everything else None
-
-    return RunRules(
-        ledger=ledger,
-        selection=Selection(wal_ids=(_UNIT(0).wal_id,), purpose=Purpose.REPAIR),
-        denies=denies,
-        code_version="0.1.0",
-    )

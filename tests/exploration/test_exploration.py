@@ -11,10 +11,12 @@ from tallgrass.queues.acknowledgement import DELETE
 from tallgrass.replay.run import Fate, RowOutcome
 from tests.exploration import small_world
 from tests.exploration.exploring import beginning, explore
-from tests.exploration.small_world import Unit, World, recovered
+from tests.exploration.small_world import recovered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.exploration.tuples import Unit, World
 
 #: What is in the world; two workers, one crash, one lost lease and one failure unless told.
 WORLDS: dict[str, dict[str, Any]] = {
