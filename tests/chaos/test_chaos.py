@@ -30,6 +30,7 @@ CYCLES = 20
 
 
 @pytest.mark.slow
+@pytest.mark.conformance("SM-2.2c")
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("arena", ["sqlite", "postgres"])
 def test_nothing_is_lost_doubled_or_stale_whoever_is_killed(arena: str) -> None:

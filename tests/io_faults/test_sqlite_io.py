@@ -32,7 +32,6 @@ def stage(request: pytest.FixtureRequest, quick_folder: Path) -> Stage:
 
 
 @pytest.mark.slow
-@pytest.mark.conformance("SM-2.2c")
 def test_every_failing_operation_leaves_old_or_new(stage: Stage) -> None:
     """Whichever write, sync, truncation, deletion or opening fails, nothing is torn."""
     every = SPARSE.get(stage.life.name, 1)
