@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import pytest
 
+from tallgrass.datasets.definition import FileFormat
 from tallgrass.errors import ConfigError
+from tallgrass.evidence.formats import read_header
+from tallgrass.evidence.map_planes import Lambert
 from tallgrass.queues.sqs_address import read_address
 from tests.fuzz import fuzzing
 from tests.fuzz.fuzzing import fuzz
 from tests.fuzz.parsers import PARSERS, Parser, read_one
+from tests.pipeline.scene import thing
 
 #: Of each parser; with the 20,000 of the intake.
 CASES = 100
@@ -55,3 +59,31 @@ def test_an_address_with_a_lost_bracket_is_refused() -> None:
     """Found by fuzzing: the library of addresses raises an error of its own for it."""
     with pytest.raises(ConfigError, match="neither the ARN nor the address"):
         read_address("https://sqs[.us-east-1.amazonaws.com/123456789012/nodd")
+
+
+@pytest.mark.parametrize("degrees", [95.0, -120.5, 2000.0])
+def test_a_grid_that_begins_beyond_the_pole_has_no_place(degrees: float) -> None:
+    """Found by fuzzing: a latitude that is none made a complex number, and no answer."""
+    latitude, hostile = (
+        (round(each * 1e6)).to_bytes(4, "big") for each in (21.138123, abs(degrees))
+    )
+    if degrees < 0:
+        # GRIB2 keeps the sign in the first bit.
+        hostile = bytes([hostile[0] | 0x80]) + hostile[1:]
+    content = thing(3, dataset="hrrr").content
+    assert content.count(latitude) == 1
+    told = {}
+    for name, data in (("good", content), ("hostile", content.replace(latitude, hostile))):
+        header, _ = read_header(FileFormat.GRIB2_GRID, data[:4096], data[-4096:], len(data))
+        told[name] = header
+    assert "bbox" in told["good"]
+    assert "bbox" not in told["hostile"]
+
+
+def test_a_cone_ends_at_the_poles() -> None:
+    """Neither a parallel nor a place may lie beyond them."""
+    plane = Lambert(6_371_229.0, (38.5, 38.5), 38.5, -97.5)
+    with pytest.raises(ValueError, match="beyond the pole"):
+        plane.to_plane(90.5, 0.0)
+    with pytest.raises(ValueError, match="beyond the pole"):
+        Lambert(6_371_229.0, (95.0, 95.0), 38.5, -97.5)
