@@ -6,6 +6,8 @@ DEMO_ARGS ?=
 SEEDS ?= 500
 FROM ?=
 WORKERS ?= 2
+CYCLES ?= 200
+CASES ?= 100000
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,7 +23,7 @@ say = printf '\n$(BOLD)==> %s$(PLAIN)\n' $(1)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup debian run test test-full lint conformance faults simulate bench
+.PHONY: help setup debian run test test-full lint conformance faults simulate chaos io-faults explore fuzz bench
 
 help: ## Show this list
 	@printf 'Tallgrass: start with $(BOLD)make run$(PLAIN), check with $(BOLD)make test$(PLAIN).\n\n'
@@ -75,6 +77,22 @@ faults: $(READY) ## Plant each fault of tests/faults.toml and see that its test 
 simulate: $(READY) ## Play SEEDS=500 simulated histories, FROM= a seed or a random one
 	@$(call say,"Simulated histories")
 	@$(BIN)/python -m tools.simulate --seeds $(SEEDS) $(if $(FROM),--from $(FROM))
+
+chaos: $(READY) ## Kill real processes CYCLES=200 times; the oracle reads what is left
+	@$(call say,"Crashes of real processes")
+	@$(BIN)/python -m tools.chaos --cycles $(CYCLES) $(if $(FROM),--from $(FROM))
+
+io-faults: $(READY) ## Let every write, sync, rename and commit fail in turn, on all stores
+	@$(call say,"Faults of disk and line")
+	@$(BIN)/python -m tools.io_faults
+
+explore: $(READY) ## Try every order of events for few units and workers
+	@$(call say,"All interleavings of few")
+	@$(BIN)/python -m tools.explore --larger
+
+fuzz: $(READY) ## Give CASES=100000 generated inputs to all that reads bytes from outside
+	@$(call say,"Hostile bytes")
+	@$(BIN)/python -m tools.fuzz --cases $(CASES)
 
 bench: $(READY) ## Measure speed as ratios; writes bench/report.json
 	@$(call say,"Benchmarks")

@@ -67,16 +67,34 @@ def contradictions(anchors: Sequence[Anchor]) -> list[int]:
 
 
 def append_anchor(path: Path, head: Anchor, sealed_at: datetime) -> None:
-    """Add a head to the file and wait until it is on the disk."""
+    """Add a head to the file and wait until it is on the disk; of one that fails nothing stays."""
     line = {
         "position": head.position,
         "chain_hash": head.chain_hash,
         "sealed_at": format_instant(sealed_at),
     }
-    with path.open("ab") as file:
-        file.write(canonical_bytes(line) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    with path.open("ab", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        try:
+            left = memoryview(canonical_bytes(line) + b"\n")
+            while left:
+                left = left[file.write(left) :]
+            os.fsync(file.fileno())
+        except OSError:
+            # A piece of a line would make the whole file unreadable.
+            file.truncate(size)
+            raise
+    if not size:
+        _sync_folder(path.absolute().parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the name of a new file last."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _anchor(path: Path, number: int, line: str) -> Anchor:

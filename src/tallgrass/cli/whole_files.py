@@ -60,11 +60,13 @@ def _swap(new: Path, path: Path) -> None:
         new.replace(path)
         return
     old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-    path.replace(old)
     try:
+        path.replace(old)
         new.replace(path)
     except BaseException:
-        old.replace(path)
+        if not path.exists():
+            old.replace(path)
+        shutil.rmtree(old, ignore_errors=True)
         raise
     shutil.rmtree(old)
 

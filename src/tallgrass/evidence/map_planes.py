@@ -50,6 +50,8 @@ class Lambert:
     _origin_rho: float = field(init=False)
 
     def __post_init__(self) -> None:
+        if any(abs(each) > _POLE for each in self.parallels):
+            raise ValueError("a parallel beyond the pole")
         one, two = (math.radians(each) for each in self.parallels)
         if math.isclose(one, two, abs_tol=1e-9):
             self._n = math.sin(one)
@@ -63,6 +65,9 @@ class Lambert:
     def _rho(self, latitude: float) -> float:
         if latitude in self.poles:
             return 0.0
+        if abs(latitude) > _POLE:
+            # A power of what is negative there would be a complex number.
+            raise ValueError("a latitude beyond the pole")
         return float(self._scale / _half(math.radians(latitude)) ** self._n)
 
     def to_plane(self, latitude: float, longitude: float) -> Point:

@@ -59,10 +59,14 @@ def read_address(text: str) -> SqsAddress:
             endpoint_url=None,
             url=None,
         )
-    parts = urlsplit(text)
+    unknown = ConfigError(f"queue.url: {text} is neither the ARN nor the address of an SQS queue")
+    try:
+        parts = urlsplit(text)
+    except ValueError as exc:  # a bracket that is no IPv6 address
+        raise unknown from exc
     path = _PATH.fullmatch(parts.path)
     if path is None or not parts.hostname or parts.scheme not in {"http", "https"}:
-        raise ConfigError(f"queue.url: {text} is neither the ARN nor the address of an SQS queue")
+        raise unknown
     own = _OWN_HOST.fullmatch(parts.hostname)
     other = _OTHER_HOST.fullmatch(parts.hostname)
     if own:

@@ -49,6 +49,8 @@ class FileSink:
         self._lock_s_max = lock_s_max
         self._monotonic = monotonic
         self._sleep = sleep
+        #: The file, by device and number, whose name is known to be on the disk.
+        self._named: tuple[int, int] | None = None
 
     def send(self, events: Sequence[OutboxEvent]) -> Sequence[Delivery]:
         """Append all events, or report that none is known to be on the disk."""
@@ -68,18 +70,21 @@ class FileSink:
         """Do nothing: the file is open only while it is written."""
 
     def _append(self, lines: bytes) -> None:
-        is_new = not self._path.exists()
         descriptor = os.open(self._path, _FLAGS, 0o644)
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            facts = os.fstat(descriptor)
+            if not stat.S_ISREG(facts.st_mode):
                 raise OSError(errno.ENXIO, "is not a file that lines can be kept in")
             self._lock(descriptor)
             _write(descriptor, lines if _ends_a_line(descriptor) else b"\n" + lines)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)  # also unlocks
-        if is_new:
+        file = (facts.st_dev, facts.st_ino)
+        if file != self._named:
+            # Also where the file was there: whoever made it may have ended before this.
             _sync_folder(self._path.parent)
+            self._named = file
 
     def _lock(self, descriptor: int) -> None:
         ends_at = self._monotonic() + self._lock_s_max

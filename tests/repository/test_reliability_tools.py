@@ -1,0 +1,117 @@
+"""The commands that break Tallgrass on purpose sum up, fail when they should, and publish."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fuzz.parsers import PARSERS, Parser
+from tests.io_faults.lives import Tally
+from tools import chaos, explore, fuzz, io_faults, reliability
+from tools.conformance_list import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGE = "# Title\n\n<!-- fuzz -->\nold\n<!-- /fuzz -->\n\nRest, never touched.\n"
+
+
+@pytest.fixture(autouse=True)
+def _unpublished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test writes the page of the checkout."""
+    monkeypatch.delenv("PUBLISH", raising=False)
+
+
+def test_figures_are_published_only_on_demand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without PUBLISH=1 the page stays; with it the command's own part alone is replaced."""
+    page = tmp_path / "page.md"
+    page.write_text(PAGE, encoding="utf-8")
+    reliability.publish("fuzz", {"cases": 20_000}, page)
+    assert page.read_text(encoding="utf-8") == PAGE
+    monkeypatch.setenv("PUBLISH", "1")
+    reliability.publish("fuzz", {"cases": 20_000, "first seed": "7"}, page)
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("# Title\n\n<!-- fuzz -->\n| | |\n|---|---|\n| date | 20")
+    assert "| cases | 20,000 |\n| first seed | 7 |\n<!-- /fuzz -->\n\nRest, never touched." in text
+    assert re.search(r"\| commit \| `(?:[0-9a-f]{12}|unknown)\+?` \|", text)
+    assert "old" not in text
+
+
+def test_a_page_without_markers_is_refused() -> None:
+    """Figures are not put just anywhere."""
+    with pytest.raises(SystemExit, match="no markers of chaos"):
+        reliability.replaced(PAGE, "chaos", "new")
+
+
+def test_the_page_has_a_place_for_every_command() -> None:
+    """Each make target that publishes has its markers, once, and its section."""
+    text = (ROOT / "docs" / "reference" / "reliability.md").read_text(encoding="utf-8")
+    for command in ("chaos", "io-faults", "explore", "fuzz"):
+        assert text.count(f"<!-- {command} -->\n") == text.count(f"<!-- /{command} -->\n") == 1
+        assert f"`make {command}" in text
+
+
+def test_faults_of_disk_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command tells how many points were met on each store, and that nothing was torn."""
+    assert io_faults.main(["--only", "files"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    found = re.fullmatch(r"(\d+) fault points, 0 violations", lines[-1])
+    assert found is not None
+    assert int(found[1]) > 250
+
+
+def test_a_torn_store_fails_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A violation is shown, and the command ends with 1."""
+    torn = Tally(violations=["exports: torn"])
+    monkeypatch.setitem(io_faults.PLAYED, "files", lambda _folder, _units: torn)
+    assert io_faults.main(["--only", "files"]) == 1
+    assert "VIOLATION exports: torn" in capsys.readouterr().out
+
+
+def test_exploration_is_summed_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every world counts; one that breaks a promise shows the way to it and fails the command."""
+    alone = {"workers": 1, "crashes": 0, "endings": 0, "failures": 0}
+    monkeypatch.setattr(explore, "WORLDS", {"one alone": alone})
+    assert explore.main([]) == 0
+    assert re.search(r"(?m)^\d+ states, \d+ edges, 0 broken promises$", capsys.readouterr().out)
+
+
+def test_fuzzing_is_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command tells its seed, how much was tried and that nothing crashed."""
+    assert fuzz.main(["--cases", "50", "--from", "3", "--only", "plan row"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Seeds from FROM=3"
+    assert re.fullmatch(r"\d+ cases, 0 crashes", lines[-1])
+
+
+def test_a_crash_fails_the_fuzzing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A parser that raises what it must not is told, and the command ends with 1."""
+    broken = Parser(name="plan row", read=lambda data: data[0], seeds=[b"x"])
+    monkeypatch.setitem(PARSERS, "plan row", broken)
+    assert fuzz.main(["--cases", "300", "--from", "3", "--only", "plan row"]) == 1
+    assert "plan row: IndexError" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["lost", "duplicate", "stale"])
+def test_any_breach_fails_the_chaos(
+    kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One thing lost, doubled or written too late ends the command with 1, and is shown."""
+    judgement = {"lost": [], "duplicate": [], "stale": [], "counts": {"units": 1}, kind: ["u1"]}
+    outcome = chaos.Outcome(kills=3, judgement=judgement)
+    monkeypatch.setattr(chaos, "play", lambda *_arguments: outcome)
+    assert chaos.main(["--cycles", "3", "--from", "5", "--only", "sqlite"]) == 1
+    out = capsys.readouterr().out
+    assert f"{kind.upper()} sqlite, seed 5: u1" in out
+    assert out.splitlines()[-1].startswith("3 kills, ")
+    assert f"1 {kind}" in out
