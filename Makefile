@@ -6,6 +6,7 @@ DEMO_ARGS ?=
 SEEDS ?= 500
 FROM ?=
 WORKERS ?= 2
+KEY ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,7 +22,7 @@ say = printf '\n$(BOLD)==> %s$(PLAIN)\n' $(1)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup debian run test test-full lint conformance faults simulate bench
+.PHONY: help setup debian run test test-full lint conformance faults simulate bench release
 
 help: ## Show this list
 	@printf 'Tallgrass: start with $(BOLD)make run$(PLAIN), check with $(BOLD)make test$(PLAIN).\n\n'
@@ -79,6 +80,10 @@ simulate: $(READY) ## Play SEEDS=500 simulated histories, FROM= a seed or a rand
 bench: $(READY) ## Measure speed as ratios; writes bench/report.json
 	@$(call say,"Benchmarks")
 	@$(BIN)/python -m bench
+
+release: $(READY) ## Build releases/v<version> of the commit; KEY= a private key signs it
+	@$(call say,"Release")
+	@$(BIN)/python -m tools.release $(if $(KEY),--key $(KEY))
 
 # --- what pip cannot bring: from Debian where this user may install it, elsewhere its tests skip ----
 

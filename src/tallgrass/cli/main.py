@@ -69,6 +69,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "retention",
         "Old rows leave for archives: plan, apply, list, show, search.",
     ),
+    "release": ("release", "A release's files: verify."),
     "config": ("config", "Show and check the configuration."),
     "explain": ("explain", "Say what a code means and what to do about it."),
 }
