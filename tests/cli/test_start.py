@@ -46,7 +46,7 @@ ALL = walk(cli)
 def test_the_list_of_commands_is_complete() -> None:
     """Every verb of the manual is there, by its name."""
     assert {" ".join(path) for path in ALL if len(path) == 2} == {
-        "db migrate", "db check",
+        "db migrate", "db check", "db backup",
         "wal list", "wal show", "wal history", "wal stats", "wal export", "wal import",
         "queue status", "poison list", "poison show", "poison feed",
         "datasets list", "datasets show", "datasets check", "datasets new",

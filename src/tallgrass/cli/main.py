@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "telemetry": ("telemetry", "The files that a release carries about how it ran: export."),
     "metrics": ("metrics", "The state of the whole pipeline, for Prometheus."),
     "simulate": ("simulate", "Make a feed: objects, and messages that announce them."),
-    "db": ("db", "Prepare and check the database."),
+    "db": ("db", "Prepare, check and back up the database."),
     "wal": ("wal", "Look at the ledger: list, show, history, stats, export, import."),
     "queue": ("queue", "Look at the queue: how much waits, and for how long."),
     "poison": ("poison", "Messages that could not be understood: list, show, feed again."),
