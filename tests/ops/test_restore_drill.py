@@ -23,6 +23,8 @@ from tests.plugins.postgres_server import wheel_binaries
 from tests.support.backends import Backend
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.plugins.postgres import Databases
 
 UNITS = 60
@@ -197,13 +199,33 @@ def test_a_backup_goes_over_nothing(tmp_path: Path) -> None:
     assert (sqs.code, sqs.error["code"]) == (2, "invalid_input")
 
 
-def test_a_damaged_ledger_gives_no_backup(tmp_path: Path) -> None:
+def wipe_pages(path: Path) -> None:
+    """Make pages of the file all zeros."""
+    data = bytearray(path.read_bytes())
+    data[4096 * 5 : 4096 * 30] = bytes(4096 * 25)
+    path.write_bytes(data)
+
+
+def spoil_an_index(path: Path) -> None:
+    """Change a key in an index and not in its table: each page is readable, the whole is wrong."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE marked (word TEXT)")
+        connection.execute("CREATE INDEX marked_by_word ON marked (word)")
+        connection.execute("INSERT INTO marked VALUES ('a-word-that-is-nowhere-else')")
+        connection.commit()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    data = path.read_bytes()
+    assert data.count(b"a-word-that-is-nowhere-else") == 2
+    at = data.rindex(b"a-word-that-is-nowhere-else")
+    path.write_bytes(data[:at] + b"b" + data[at + 1 :])
+
+
+@pytest.mark.parametrize("damage", [wipe_pages, spoil_an_index])
+def test_a_damaged_ledger_gives_no_backup(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     """A copy that SQLite itself finds unsound never gets its name."""
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     assert tallgrass("db", "migrate", at=url).code == 0
-    data = bytearray((tmp_path / "ledger.db").read_bytes())
-    data[4096 * 5 : 4096 * 30] = bytes(4096 * 25)
-    (tmp_path / "ledger.db").write_bytes(data)
+    damage(tmp_path / "ledger.db")
     done = tallgrass("db", "backup", "--to", str(tmp_path / "copy"), "--output", "json", at=url)
     assert (done.code, done.error["code"]) == (1, "database_corrupt")
     assert list((tmp_path / "copy").iterdir()) == []

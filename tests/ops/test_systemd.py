@@ -42,6 +42,8 @@ def require_readable(arguments: list[str]) -> None:
     command: click.Command = cli
     context = click.Context(cli, info_name="tallgrass")
     while isinstance(command, click.Group):
+        if command.invoke_without_command and arguments[0] not in command.list_commands(context):
+            break
         found = command.get_command(context, arguments[0])
         assert found is not None, arguments[0]
         command, arguments = found, arguments[1:]
