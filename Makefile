@@ -8,10 +8,12 @@ FROM ?=
 WORKERS ?= 2
 CYCLES ?= 200
 CASES ?= 100000
+KEY ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 RESULTS := build/conformance-results.json
 TYPED := $(wildcard src tools tests bench examples)
 
@@ -23,7 +25,7 @@ say = printf '\n$(BOLD)==> %s$(PLAIN)\n' $(1)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup debian run test test-full lint conformance faults simulate chaos io-faults explore fuzz bench
+.PHONY: help setup debian run test test-full lint conformance faults simulate chaos io-faults explore fuzz bench release docs
 
 help: ## Show this list
 	@printf 'Tallgrass: start with $(BOLD)make run$(PLAIN), check with $(BOLD)make test$(PLAIN).\n\n'
@@ -98,6 +100,15 @@ bench: $(READY) ## Measure speed as ratios; writes bench/report.json
 	@$(call say,"Benchmarks")
 	@$(BIN)/python -m bench
 
+docs: $(DOCS_READY) ## Build the documents as a site in build/site; a link that leads nowhere fails
+	@$(call say,"Documents")
+	@$(BIN)/python -m tools.generate_docs --check
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict && echo 'build/site/index.html'
+
+release: $(READY) ## Build releases/v<version> of the commit; KEY= a private key signs it
+	@$(call say,"Release")
+	@$(BIN)/python -m tools.release $(if $(KEY),--key $(KEY))
+
 # --- what pip cannot bring: from Debian where this user may install it, elsewhere its tests skip ----
 
 POSTGIS := ls /usr/share/postgresql/*/extension/postgis.control >/dev/null 2>&1
@@ -128,4 +139,8 @@ $(READY): pyproject.toml constraints.txt
 	  $(PYTHON) -m pip --quiet --python $(BIN)/python install pip; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[aws,langgraph,pgstac,postgres,stac,telemetry,web,dev]'
+	@touch $@
+
+$(DOCS_READY): $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[docs]'
 	@touch $@

@@ -45,7 +45,8 @@
             ├── GovernanceError     a node that governance does not allow
             │   └── NodeParked      the same, until a switch is cleared
             ├── NodeFailed          a node that failed for good in this run
-            └── AuditBroken         the audit chain does not hold
+            ├── AuditBroken         the audit chain does not hold
+            └── ReleaseBroken       a release's files are not what its list and key say
 
 Each carries a ``code`` of the closed registry in ``error_codes.py``; drivers' errors are translated
 in ``storage/`` alone, those of Amazon's library in ``queues/sqs_errors.py``.
@@ -362,6 +363,13 @@ class AuditBroken(Refused):
     """The audit log was edited, cut or reordered."""
 
     default_code = "audit_broken"
+    exit_code = 1
+
+
+class ReleaseBroken(Refused):
+    """Files of a release are missing, added, changed, or not signed by the given key."""
+
+    default_code = "release_broken"
     exit_code = 1
 
 

@@ -46,7 +46,7 @@ ALL = walk(cli)
 def test_the_list_of_commands_is_complete() -> None:
     """Every verb of the manual is there, by its name."""
     assert {" ".join(path) for path in ALL if len(path) == 2} == {
-        "db migrate", "db check",
+        "db migrate", "db check", "db backup",
         "wal list", "wal show", "wal history", "wal stats", "wal export", "wal import",
         "queue status", "poison list", "poison show", "poison feed",
         "datasets list", "datasets show", "datasets check", "datasets new",
@@ -69,13 +69,14 @@ def test_the_list_of_commands_is_complete() -> None:
         "changes open", "changes list", "changes show", "changes close",
         "incidents open", "incidents list", "incidents show", "incidents close",
         "stac export", "stac validate", "stac serve", "stac project", "stac collections",
+        "release verify",
     }  # fmt: skip
     assert {path[0] for path in ALL if path} == {
         "demo", "init", "aws", "doctor", "ingest", "backfill", "follow", "status", "slo",
         "simulate", "db", "wal", "queue", "poison", "datasets", "audit", "config", "explain",
         "inspect", "outbox", "reconcile", "replay", "dlq", "quarantine", "stac", "verify", "nodes",
         "metrics", "actors", "approvals", "switches", "freeze", "changes", "incidents", "retention",
-        "telemetry",
+        "telemetry", "release",
     }  # fmt: skip
 
 

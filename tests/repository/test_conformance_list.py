@@ -42,7 +42,7 @@ def test_the_build_reports_every_document_that_is_built() -> None:
     recipe = recipe.partition("\n\n")[0]
     assert "python -m tools.conformance --results $(RESULTS) || status=1" in recipe
     assert "exec make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert set(load_conformance_list().switched_on) == {"WAL", "SM", "RP", "OB", "NR"}
+    assert set(load_conformance_list().switched_on) == {"WAL", "SM", "RP", "OB", "NR", "C"}
 
 
 def test_each_requirement_is_one_line() -> None:

@@ -6,7 +6,10 @@ import pytest
 
 from tools.conformance_list import ROOT
 
-TARGETS = ("help", "setup", "run", "test", "test-full", "lint", "conformance", "faults", "bench")
+TARGETS = (
+    "help", "setup", "run", "test", "test-full", "lint", "conformance", "faults", "bench",
+    "docs", "release",
+)  # fmt: skip
 
 
 def lines_of(name: str) -> list[str]:

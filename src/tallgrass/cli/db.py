@@ -1,7 +1,9 @@
-"""``tallgrass db``: prepare and check the database."""
+"""``tallgrass db``: prepare, check and back up the database."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group(name="db", epilog=examples("tallgrass --database sqlite:///tallgrass.db db migrate"))
 def command() -> None:
-    """Prepare and check the database."""
+    """Prepare, check and back up the database."""
 
 
 @command.command(epilog=examples("tallgrass db migrate"))
@@ -51,6 +53,37 @@ def check(invocation: Invocation, *, as_json: bool) -> None:
         _show(health)
     if health.problem is not None:
         raise DatabaseUnusable(health.problem, code=health.schema)
+
+
+@command.command(epilog=examples("tallgrass db backup --to /mnt/backup/2026-11-16"))
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="A folder that is not there yet, or is empty.",
+)
+@click.option(
+    "--queue-only", is_flag=True, help="The embedded queue alone, where PostgreSQL has the ledger."
+)
+@output_option
+@pass_invocation
+def backup(invocation: Invocation, *, folder: Path, queue_only: bool, as_json: bool) -> None:
+    """Copy a SQLite ledger and the embedded queue while they are in use.
+
+    Each copy is one moment of its file, checked by SQLite before it gets its name. Workers go on
+    meanwhile. PostgreSQL is backed up by its own tools.
+    """
+    from tallgrass.bootstrap.backing_up import back_up  # noqa: PLC0415 - loads the driver
+
+    files = back_up(invocation.config, folder, queue_only=queue_only)
+    if as_json:
+        print_json({"files": [asdict(each) for each in files]})
+        return
+    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
+
+    for each in files:
+        say(f"{each.file}: {each.bytes:,} bytes of {each.source}, SHA-256 {each.sha256}")
 
 
 def _document(health: Health) -> dict[str, object]:

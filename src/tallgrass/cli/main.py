@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "telemetry": ("telemetry", "The files that a release carries about how it ran: export."),
     "metrics": ("metrics", "The state of the whole pipeline, for Prometheus."),
     "simulate": ("simulate", "Make a feed: objects, and messages that announce them."),
-    "db": ("db", "Prepare and check the database."),
+    "db": ("db", "Prepare, check and back up the database."),
     "wal": ("wal", "Look at the ledger: list, show, history, stats, export, import."),
     "queue": ("queue", "Look at the queue: how much waits, and for how long."),
     "poison": ("poison", "Messages that could not be understood: list, show, feed again."),
@@ -69,6 +69,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "retention",
         "Old rows leave for archives: plan, apply, list, show, search.",
     ),
+    "release": ("release", "A release's files: verify."),
     "config": ("config", "Show and check the configuration."),
     "explain": ("explain", "Say what a code means and what to do about it."),
 }

@@ -1,0 +1,1 @@
+"""What a release carries beside its packages, and how anyone checks it."""

@@ -1,0 +1,108 @@
+"""Runs a page: its files are written, its commands carried out in order, their output compared.
+
+    ```console
+    $ a command              run by bash in the page's folder; it must end with 0
+    > its next line
+    a line of its output     must be printed, in this order; … stands for anything
+    ```
+
+    ```toml
+    # some/file.toml         a first line like this one: the block is that file
+    ```
+
+A command below which an `error:` is shown must fail.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.cli.command import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
+_FILE = re.compile(r"# (?P<name>[\w./-]+\.\w+)\n(?P<text>.*)", re.DOTALL)
+_EXPORT = re.compile(r"export (?P<name>\w+)=(?P<value>\S+)")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command of a page, and what is shown below it."""
+
+    command: str
+    shown: tuple[str, ...]
+
+
+@dataclass
+class Folder:
+    """Where a page is played."""
+
+    path: Path
+    #: What the page writes for something that only the test knows, such as an address.
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    programs: tuple[Path, ...] = ()
+    exported: dict[str, str] = field(default_factory=dict)
+
+    def play(self, text: str) -> int:
+        """Play a page from its first line to its last; return how many commands it has."""
+        played = 0
+        for match in _BLOCK.finditer(text):
+            if match["language"] == "console":
+                for step in steps(match["body"]):
+                    self._run(step)
+                    played += 1
+            elif named := _FILE.fullmatch(match["body"]):
+                path = self.path / named["name"]
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(self._filled(named["text"]), encoding="utf-8")
+        return played
+
+    def _run(self, step: Step) -> None:
+        if exported := _EXPORT.fullmatch(step.command):
+            self.exported[exported["name"]] = self._filled(exported["value"])
+            return
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", self._filled(step.command)],
+            cwd=self.path, env=self._environment(), check=False, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240,
+        )  # fmt: skip
+        fails = any("error:" in line for line in step.shown)
+        assert bool(done.returncode) is fails, f"$ {step.command}\n{done.stdout}"
+        require_shown(step, done.stdout)
+
+    def _filled(self, text: str) -> str:
+        for word, value in self.replaced.items():
+            text = text.replace(word, value)
+        return text
+
+    def _environment(self) -> dict[str, str]:
+        places = [Path(sys.executable).parent, *self.programs]
+        path = os.pathsep.join([*map(str, places), os.environ["PATH"]])
+        return environment(PATH=path, COLUMNS="200", NO_COLOR="1", **self.exported)
+
+
+def steps(body: str) -> Iterator[Step]:
+    """Yield the commands of a block."""
+    for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+        first, *lines = part.splitlines()
+        command = [first]
+        while lines and lines[0].startswith("> "):
+            command.append(lines.pop(0)[2:])
+        yield Step("\n".join(command), tuple(lines))
+
+
+def require_shown(step: Step, printed: str) -> None:
+    """Check that every shown line but `…` was printed, in order; widths of columns may differ."""
+    found = iter([" ".join(line.split()) for line in printed.splitlines()])
+    for line in step.shown:
+        wanted = " ".join(line.split())
+        if wanted and wanted != "…":
+            assert wanted in found, f"$ {step.command}\nnot printed: {line}\n{printed}"
