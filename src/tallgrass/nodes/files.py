@@ -40,8 +40,8 @@ class Files:
             return False
         return True
 
-    def open_folder(self, name: str, *, folder: int) -> int:
-        """Open a folder inside another; never through a link."""
+    def open_folder(self, name: str, *, folder: int | None = None) -> int:
+        """Open a folder, inside another if one is given; never through a link."""
         return os.open(name, _FOLDER, dir_fd=folder)
 
     def write(self, descriptor: int, data: bytes) -> None:

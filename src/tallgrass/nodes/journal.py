@@ -96,22 +96,23 @@ class Journal:
         """Give the run's lock back."""
         unlock_file(self._descriptor)
 
-    def append(self, payload: bytes) -> int:
-        """Write an entry and return where it ends; it is durable after `commit` of that place."""
-        if len(payload) > PAYLOAD_BYTES_MAX:
+    def append(self, *payloads: bytes) -> int:
+        """Write entries and return where they end; durable after `commit` of that place."""
+        largest = max(map(len, payloads))
+        if largest > PAYLOAD_BYTES_MAX:
             raise InvalidInput(
-                f"an entry of {len(payload)} bytes; at most {PAYLOAD_BYTES_MAX} are written",
+                f"an entry of {largest} bytes; at most {PAYLOAD_BYTES_MAX} are written",
                 code="node_result_unstorable",
             )
         with self._changed:
             self._require_whole()
-            frame = framed(payload, self._synced)
-            end = self._end + len(frame)
+            frames = b"".join([framed(payload, self._synced) for payload in payloads])
+            end = self._end + len(frames)
             room = self._room if end <= self._room else -(-end // _ROOM_BYTES) * _ROOM_BYTES
             try:
                 os.lseek(self._descriptor, self._end, os.SEEK_SET)
                 zeros = bytes(room - end) if room > self._room else b""
-                self._files.write(self._descriptor, frame + zeros)
+                self._files.write(self._descriptor, frames + zeros)
             except OSError as exc:
                 self._cut_back(self._end)
                 error = as_wal_error(exc, self._place)

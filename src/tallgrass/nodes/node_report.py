@@ -38,7 +38,8 @@ class NodeReport:
 
     def miss(self, call: NodeCall) -> None:
         """The cache had no result."""
-        self._recorder.count(names.NODE_CACHE_MISSES, 1, **_labels(call))
+        if self._recorder.enabled:
+            self._recorder.count(names.NODE_CACHE_MISSES, 1, **_labels(call))
 
     def corrupt(self, call: NodeCall) -> None:
         """The cache had something that did not verify."""
@@ -98,15 +99,22 @@ class NodeReport:
         try:
             work()
         except Exception as error:  # noqa: BLE001 - whatever it is, the result stands
-            self._recorder.event(
-                names.NODE_HOOK_FAILED,
-                pipeline=call.pipeline,
-                run_id=call.run_id,
-                node=call.node_id,
-                task_id=call.task.task_id,
-                hook=hook,
-                message=_told(call, error),
-            )
+            self._hook_failed(call, hook, error)
+
+    def unsettled(self, call: NodeCall, error: Exception) -> None:
+        """The files of a node could not be written; whoever opens its run next puts them right."""
+        self._hook_failed(call, "files", error)
+
+    def _hook_failed(self, call: NodeCall, hook: str, error: Exception) -> None:
+        self._recorder.event(
+            names.NODE_HOOK_FAILED,
+            pipeline=call.pipeline,
+            run_id=call.run_id,
+            node=call.node_id,
+            task_id=call.task.task_id,
+            hook=hook,
+            message=_told(call, error),
+        )
 
 
 def _told(call: NodeCall, error: BaseException) -> str:

@@ -28,15 +28,18 @@ from tallgrass.nodes.code_version import derive_code_version
 from tallgrass.nodes.compensation import compensating
 from tallgrass.nodes.declarations import (
     Asked,
+    Whereabouts,
     WrappedNode,
     declaration_of,
     environment,
     marked,
+    nowhere,
     require_complete,
 )
 from tallgrass.nodes.entries import Kind, TaskId
 from tallgrass.nodes.execution import Execution
 from tallgrass.nodes.files import Files
+from tallgrass.nodes.follower import FOLLOWER
 from tallgrass.nodes.gatekeeper import GovernanceGate
 from tallgrass.nodes.identity import NodeIdentity, data_version_of, declared_inputs, file_name_of
 from tallgrass.nodes.key_locks import FolderLocks
@@ -54,23 +57,16 @@ from tallgrass.nodes.protocols import (
 )
 from tallgrass.nodes.retry_policy import RetryPolicy
 from tallgrass.nodes.signatures import NodeSignature
-from tallgrass.nodes.steps import drive, drive_async
+from tallgrass.nodes.steps import Following, at_once, by_follower, drive, drive_async
 from tallgrass.nodes.values import Extension, Values, hash_of_identity
 from tallgrass.nodes.wal_store import WalStore
 from tallgrass.telemetry.recorder import NOBODY, Recorder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-#: Says which run and which task a call belongs to, where nobody names them; None: it knows nothing.
-Whereabouts = Callable[[], tuple[str | None, str | None]]
 Work = Callable[[Any], Any]
 
 #: Below this label nothing need be kept apart.
 _OPEN: Final = "public"
-
-
-def nowhere() -> tuple[None, None]:
-    """Know neither run nor task."""
-    return None, None
 
 
 class NodeRunner:
@@ -118,9 +114,11 @@ class NodeRunner:
         self._approvals = approvals
         #: For nodes that are called without one, as wrapped ones are.
         self._approval = approval
-        self._whereabouts = whereabouts
+        self.whereabouts = whereabouts
         self._sleep = sleep
         self._async_sleep = async_sleep
+        #: Who calls a node by itself finds its files when it returns; a graph, when it ends.
+        self._following: Following = at_once
         self._also_close = also_close
         self._machinery = Machinery(
             wal=self.wal,
@@ -207,7 +205,7 @@ class NodeRunner:
     ) -> Any:
         """Execute a declared node; its version is derived from `code` where none is given."""
         execution = self._execution(declaration, inputs, function, code, asked)
-        return drive(execution.steps(), self._sleep)
+        return drive(execution.steps(), self._sleep, self._following)
 
     async def acall(
         self, declaration: NodeDeclaration, inputs: Any, function: Work, *, code: Any, asked: Asked
@@ -224,7 +222,8 @@ class NodeRunner:
         values = values.extended(extensions(values))
         vars(made).update(
             _machinery=replace(self._machinery, values=values),
-            _whereabouts=whereabouts if self._whereabouts is nowhere else self._whereabouts,
+            whereabouts=whereabouts if self.whereabouts is nowhere else self.whereabouts,
+            _following=by_follower,
         )
         return made
 
@@ -294,6 +293,7 @@ class NodeRunner:
 
     def close(self) -> None:
         """Close what is open; a node that is at work goes on."""
+        FOLLOWER.settle()
         self.wal.close()
         self._also_close()
 
@@ -387,7 +387,7 @@ class NodeRunner:
 
     def _whereabouts_of(self, asked: Asked, given_hash: str) -> tuple[str, str]:
         """Return run and task; tasks at one place that are given different inputs are different."""
-        found_run, place = self._whereabouts()
+        found_run, place = asked.found or self.whereabouts()
         run_id = asked.run_id or self.run_id or found_run
         if run_id is None:
             raise InvalidInput(

@@ -70,6 +70,9 @@ class WalStore:
 
         A journal that broke before is opened anew: what was never synced is not in it.
         """
+        run = self._joined(run_id)
+        if run is not None:
+            return run
         file_name_of(run_id)
         with self._door(run_id):
             run = self._held(run_id)
@@ -82,14 +85,30 @@ class WalStore:
                     # It may have taken in a part of what others wrote: it must be read anew.
                     self._forget(run_id)
                     raise
+            with self._lock:
+                run.users += 1
+            return run
+
+    def _joined(self, run_id: str) -> RunWal | None:
+        """Return a run that another node of this process holds: nothing need be waited for."""
+        with self._lock:
+            run = self._runs.get(run_id)
+            if run is None or run.users == 0:
+                return None
             run.users += 1
             return run
 
     def release(self, run: RunWal) -> None:
         """One node of this process is done with the run."""
+        with self._lock:
+            if run.users > 1:
+                run.users -= 1
+                return
         with self._door(run.run_id):
-            run.users -= 1
-            if run.users == 0:
+            with self._lock:
+                run.users -= 1
+                is_left = run.users == 0
+            if is_left:
                 run.give_back()
         self._close_oldest()
 
@@ -178,7 +197,10 @@ class WalStore:
 
     def _door(self, run_id: str) -> threading.Lock:
         with self._lock:
-            return self._doors.setdefault(run_id, threading.Lock())
+            door = self._doors.get(run_id)
+            if door is None:
+                door = self._doors[run_id] = threading.Lock()
+            return door
 
     def _held(self, run_id: str) -> RunWal:
         run = self._runs.get(run_id)
