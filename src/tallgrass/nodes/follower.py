@@ -19,7 +19,8 @@ Work = Callable[[], None]
 class Follower:
     """One thread, made when it is needed; work that raises would end it, so it must not."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self.begin_anew()
         begin_anew_after_forks(self)
 
@@ -48,7 +49,7 @@ class Follower:
             if not self._is_running:
                 # It ends with the process, which settles at its end.
                 thread = threading.Thread(
-                    target=_follow, args=(self._queue,), name="tallgrass-follower", daemon=True
+                    target=_follow, args=(self._queue,), name=self._name, daemon=True
                 )
                 thread.start()
                 self._is_running = True
@@ -59,5 +60,5 @@ def _follow(queue: "SimpleQueue[Work]") -> None:
         queue.get()()
 
 
-FOLLOWER: Final = Follower()
+FOLLOWER: Final = Follower("tallgrass-follower")
 atexit.register(FOLLOWER.settle)

@@ -21,7 +21,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from tallgrass.clock import Clock, system_clock
-from tallgrass.errors import InvalidInput, NodeWalUnusable, RunBusy
+from tallgrass.errors import InvalidInput, NodeWalUnusable, RunBusy, TallgrassError
 from tallgrass.nodes.entries import Entry, RunState
 from tallgrass.nodes.files import (
     Files,
@@ -32,12 +32,17 @@ from tallgrass.nodes.files import (
     replace_file,
     translated,
 )
+from tallgrass.nodes.follower import Follower
 from tallgrass.nodes.forks import begin_anew_after_forks
 from tallgrass.nodes.identity import file_name_of, id_of_file_name
-from tallgrass.nodes.journal import Journal, is_damaged, read_frames, salvaged
+from tallgrass.nodes.journal import JOURNAL_NAME, Journal, is_damaged, read_frames, salvaged
 from tallgrass.nodes.run_wal import RunWal
+from tallgrass.nodes.spare_runs import SpareRuns
 
-JOURNAL_NAME: Final = ".journal"
+__all__ = ["JOURNAL_NAME", "WalStore"]
+
+#: Makes what the next run needs; no node waits for it.
+_AHEAD: Final = Follower("tallgrass-ahead")
 
 
 class WalStore:
@@ -63,6 +68,9 @@ class WalStore:
         self._runs: OrderedDict[str, RunWal] = OrderedDict()
         self._doors: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._lock = threading.Lock()
+        #: Whether a folder is made ahead when a run begins: where one begins, more will.
+        self.makes_ahead = False
+        self._spares = SpareRuns(root.with_name("spare"), self._files)
         begin_anew_after_forks(self)
 
     def acquire(self, run_id: str, timeout_s: float | None = None) -> RunWal:
@@ -184,6 +192,8 @@ class WalStore:
             with self._door(run_id):
                 if self._runs[run_id].users == 0:
                     self._forget(run_id)
+        _AHEAD.settle()
+        self._spares.remove()
         if self._root_folder is not None and not self._runs:
             os.close(self._root_folder)
             self._root_folder = None
@@ -194,6 +204,7 @@ class WalStore:
         self._doors, self._lock = WeakValueDictionary(), threading.Lock()
         for run in runs.values():
             run.abandon()
+        self._spares.abandon()
 
     def _door(self, run_id: str) -> threading.Lock:
         with self._lock:
@@ -238,21 +249,34 @@ class WalStore:
     def _open(self, run_id: str) -> RunWal:
         place = f"{self.root / file_name_of(run_id) / JOURNAL_NAME}"
         with translated(place):
-            folder = self._open_run_folder(run_id)
-            try:
-                flags = os.O_RDWR | os.O_CREAT
-                descriptor = self._files.open(JOURNAL_NAME, flags, folder=folder)
-            except OSError:
-                os.close(folder)
-                raise
-        journal = Journal(
-            descriptor,
-            place=place,
-            files=self._files,
-            sleep=self._sleep,
-            folders=(folder, self._root_descriptor()),
-        )
-        return RunWal(run_id, folder, journal, files=self._files, clock=self._clock)
+            journal, folder, unsynced = self._open_files(run_id)
+        made = Journal(journal, place=place, files=self._files, sleep=self._sleep, folders=unsynced)
+        return RunWal(run_id, folder, made, files=self._files, clock=self._clock)
+
+    def _open_files(self, run_id: str) -> tuple[int, int, tuple[int, ...]]:
+        """Return a run's journal and folder, and the folders whose names may not be durable."""
+        root, name = self._root_descriptor(), file_name_of(run_id)
+        is_new = not os.access(name, os.F_OK, dir_fd=root, follow_symlinks=False)
+        spare = self._spares.given(name, root) if is_new else None
+        if is_new and self.makes_ahead:
+            _AHEAD.hand_on(self._prepare)
+        if spare is not None:
+            return spare.journal, spare.folder, (root,)
+        folder = self._open_run_folder(run_id)
+        try:
+            journal = self._files.open(JOURNAL_NAME, os.O_RDWR | os.O_CREAT, folder=folder)
+        except FileNotFoundError:
+            # Another process put its spare in the place of the folder that was just made.
+            os.close(folder)
+            return self._open_files(run_id)
+        except OSError:
+            os.close(folder)
+            raise
+        return journal, folder, (folder, root)
+
+    def _prepare(self) -> None:
+        with contextlib.suppress(OSError, TallgrassError):
+            self._spares.prepare()
 
     def _open_run_folder(self, run_id: str) -> int:
         root = self._root_descriptor()
