@@ -9,7 +9,6 @@ it is durable, and nothing is done before it is written down that it will be.
 
 import copy
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -28,7 +27,7 @@ from tallgrass.nodes.protocols import (
 )
 from tallgrass.nodes.retry_policy import RetryDecision, RetryPolicy
 from tallgrass.nodes.signals import is_bubble_up, is_no_failure
-from tallgrass.nodes.steps import Block, Execute, Follow, Steps, Wait, patiently
+from tallgrass.nodes.steps import Block, Execute, Steps, Wait, patiently
 from tallgrass.nodes.task_log import TaskLog
 from tallgrass.nodes.values import hash_of_identity
 
@@ -68,24 +67,19 @@ class Execution:
 
     def steps(self) -> Steps[Any]:
         """Take the call through all its steps."""
-        machinery = self.machinery
-        self._started_at = machinery.clock()
+        wal = self.machinery.wal
+        self._started_at = self.machinery.clock()
         found = yield from self._look()
-        with ExitStack() as held:
-            run = yield from self._patiently(partial(machinery.wal.acquire, self.call.run_id, 0.0))
-            held.callback(machinery.wal.release, run)
-            self._log = TaskLog(machinery, self.call, run, self.identity, self._key)
-            result = yield from self._known(found)
-            if result is None:
-                acquire = partial(machinery.locks.acquire, self._lock_name, 0.0)
-                held.callback(machinery.locks.release, (yield from self._patiently(acquire)))
-                result = yield from self._computed()
-            # Held until all is done that was said to follow.
-            yield self._following(held.pop_all().close)
-        return result.value
-
-    def _following(self, work: Callable[[], None]) -> Follow:
-        return Follow(work=work, failed=partial(self.machinery.report.unsettled, self.call))
+        acquire = partial(wal.acquire, self.call.run_id, 0.0, is_hit=found is not None)
+        run = yield from self._patiently(acquire)
+        try:
+            self._log = TaskLog(self.machinery, self.call, run, self.identity, self._key)
+            known = yield from self._known(found)
+            if known is not None:
+                return known.value
+            return (yield from self._locked())
+        finally:
+            wal.release(run)
 
     def _patiently(self, ask: Callable[[], Any]) -> Steps[Any]:
         return patiently(ask, self.machinery.lock_timeout_s, self.machinery.monotonic)
@@ -131,26 +125,31 @@ class Execution:
             self._log.emit_lineage(self._outcome(NodeStatus.FAILED, None, refused))
 
     def _hit(self, found: Result) -> Steps[Result]:
-        self._log.write_hit(found)
-        yield self._following(partial(self._log.show_result, from_cache=True))
+        yield Block(work=partial(self._log.write_hit, found))
         self.machinery.report.hit(self.call, self.machinery.clock() - self._started_at)
         yield from self._finish(NodeStatus.CACHED, found)
         return found
 
     # --- execution ---------------------------------------------------------------------------
 
-    def _computed(self) -> Steps[Result]:
-        """Compute, as the only one who does; what came while it was waited for that is used."""
-        found = yield from self._look()
-        known = yield from self._known(found)
-        if known is not None:
-            return known
-        if self._key is not None and found is None:
-            self.machinery.report.miss(self.call)
-        result = yield from self._attempts()
-        yield self._following(partial(self._keep, result))
-        yield from self._finish(NodeStatus.SUCCEEDED, result)
-        return result
+    def _locked(self) -> Steps[Any]:
+        """Be the only one who computes this result; what came meanwhile is used."""
+        locks = self.machinery.locks
+        held = yield from self._patiently(partial(locks.acquire, self._lock_name, 0.0))
+        try:
+            found = yield from self._look()
+            known = yield from self._known(found)
+            if known is not None:
+                return known.value
+            if self._key is not None and found is None:
+                self.machinery.report.miss(self.call)
+            result = yield from self._attempts()
+            if self._key is not None:
+                yield Block(work=partial(self._keep, self._key, result))
+            yield from self._finish(NodeStatus.SUCCEEDED, result)
+            return result.value
+        finally:
+            locks.release(held)
 
     @property
     def _lock_name(self) -> str:
@@ -280,15 +279,11 @@ class Execution:
                 code="node_not_deterministic",
             )
 
-    def _keep(self, result: Result) -> None:
-        """Show a result that is durable, then keep it for others."""
-        self._log.show_result()
-        if self._key is None:
-            return
+    def _keep(self, key: str, result: Result) -> None:
         version = self.call.identity.code_version
         body = cache_body(self.call.node_id, version, result.stored, result.hash)
         try:
-            self.machinery.cache.put(self._key, body)
+            self.machinery.cache.put(key, body)
         except Exception as error:  # noqa: BLE001 - a cache that fails must not fail the node
             self.machinery.report.cache_unusable(self.call, error)
 

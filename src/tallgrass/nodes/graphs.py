@@ -29,7 +29,6 @@ from langgraph.pregel._utils import find_subgraph_pregel
 
 from tallgrass.errors import InvalidInput
 from tallgrass.nodes.declarations import Asked, declaration_of, wrapped_node
-from tallgrass.nodes.follower import FOLLOWER
 from tallgrass.nodes.graph_messages import MessageIds
 from tallgrass.nodes.graph_places import Attempts, beside_of, langgraph_whereabouts, place_of
 from tallgrass.nodes.graph_values import graph_extensions
@@ -147,20 +146,6 @@ class ReliableNode(RunnableCallable):
         )
 
 
-class ReliableGraph(CompiledStateGraph[Any, Any, Any, Any]):
-    """A graph that ends when all is written that follows the results of its nodes.
-
-    Nodes of an event loop wait for that themselves.
-    """
-
-    def stream(self, *arguments: Any, **keywords: Any) -> Iterator[Any]:
-        """Stream as LangGraph does; a call of the graph is a stream too."""
-        try:
-            yield from super().stream(*arguments, **keywords)
-        finally:
-            FOLLOWER.settle()
-
-
 class InnerGraph(RunnableCallable):
     """A graph inside a graph whose own nodes are reliable: it only learns its place."""
 
@@ -206,8 +191,6 @@ def reliable(
         if not strict:
             made.wrap_all()
         graph = compile_graph(*arguments, **keywords)
-        # LangGraph makes its own class and no other; a copy of the graph keeps this one.
-        graph.__class__ = ReliableGraph
         made.wrap_handlers(graph)
         require_reliable(graph, unwrapped=() if strict else made.left_out)
         return graph

@@ -99,22 +99,15 @@ class NodeReport:
         try:
             work()
         except Exception as error:  # noqa: BLE001 - whatever it is, the result stands
-            self._hook_failed(call, hook, error)
-
-    def unsettled(self, call: NodeCall, error: Exception) -> None:
-        """The files of a node could not be written; whoever opens its run next puts them right."""
-        self._hook_failed(call, "files", error)
-
-    def _hook_failed(self, call: NodeCall, hook: str, error: Exception) -> None:
-        self._recorder.event(
-            names.NODE_HOOK_FAILED,
-            pipeline=call.pipeline,
-            run_id=call.run_id,
-            node=call.node_id,
-            task_id=call.task.task_id,
-            hook=hook,
-            message=_told(call, error),
-        )
+            self._recorder.event(
+                names.NODE_HOOK_FAILED,
+                pipeline=call.pipeline,
+                run_id=call.run_id,
+                node=call.node_id,
+                task_id=call.task.task_id,
+                hook=hook,
+                message=_told(call, error),
+            )
 
 
 def _told(call: NodeCall, error: BaseException) -> str:

@@ -39,7 +39,6 @@ from tallgrass.nodes.declarations import (
 from tallgrass.nodes.entries import Kind, TaskId
 from tallgrass.nodes.execution import Execution
 from tallgrass.nodes.files import Files
-from tallgrass.nodes.follower import FOLLOWER
 from tallgrass.nodes.gatekeeper import GovernanceGate
 from tallgrass.nodes.identity import NodeIdentity, data_version_of, declared_inputs, file_name_of
 from tallgrass.nodes.key_locks import FolderLocks
@@ -57,7 +56,7 @@ from tallgrass.nodes.protocols import (
 )
 from tallgrass.nodes.retry_policy import RetryPolicy
 from tallgrass.nodes.signatures import NodeSignature
-from tallgrass.nodes.steps import Following, at_once, by_follower, drive, drive_async
+from tallgrass.nodes.steps import drive, drive_async
 from tallgrass.nodes.values import Extension, Values, hash_of_identity
 from tallgrass.nodes.wal_store import WalStore
 from tallgrass.telemetry.recorder import NOBODY, Recorder
@@ -117,8 +116,6 @@ class NodeRunner:
         self.whereabouts = whereabouts
         self._sleep = sleep
         self._async_sleep = async_sleep
-        #: Who calls a node by itself finds its files when it returns; a graph, when it ends.
-        self._following: Following = at_once
         self._also_close = also_close
         self._machinery = Machinery(
             wal=self.wal,
@@ -205,7 +202,7 @@ class NodeRunner:
     ) -> Any:
         """Execute a declared node; its version is derived from `code` where none is given."""
         execution = self._execution(declaration, inputs, function, code, asked)
-        return drive(execution.steps(), self._sleep, self._following)
+        return drive(execution.steps(), self._sleep)
 
     async def acall(
         self, declaration: NodeDeclaration, inputs: Any, function: Work, *, code: Any, asked: Asked
@@ -224,7 +221,6 @@ class NodeRunner:
         vars(made).update(
             _machinery=replace(self._machinery, values=values),
             whereabouts=whereabouts if self.whereabouts is nowhere else self.whereabouts,
-            _following=by_follower,
         )
         return made
 
@@ -294,7 +290,6 @@ class NodeRunner:
 
     def close(self) -> None:
         """Close what is open; a node that is at work goes on."""
-        FOLLOWER.settle()
         self.wal.close()
         self._also_close()
 

@@ -164,8 +164,12 @@ class RunWal:
             return views_of(self.run_id, self.state.task(task), names)
 
     def _open_task_folder(self, task: TaskId) -> int:
-        folder = make_and_open(self._files, file_name_of(task.node_id), folder=self._folder)
-        if self.state.task(task).is_first:
+        state = self.state.task(task)
+        # Before its first attempt, or after a hit of the cache, nothing was shown of it.
+        is_new = state.is_first and len(state.attempts) + (state.post is not None) <= 1
+        name = file_name_of(task.node_id)
+        folder = make_and_open(self._files, name, folder=self._folder, is_new=is_new)
+        if state.is_first:
             return folder
         for name in (TASKS_NAME, file_name_of(task.task_id)):
             outer = folder

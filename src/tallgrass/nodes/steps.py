@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tallgrass.errors import InvalidInput, RunBusy
-from tallgrass.nodes.follower import FOLLOWER
 from tallgrass.nodes.forks import begin_anew_after_forks
 from tallgrass.nodes.protocols import _ACTIVE, ActiveNode, CpuTime
 
@@ -76,18 +75,7 @@ class Pause:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Follow:
-    """Do what follows a result that is durable; a driver may go on before it is done."""
-
-    work: Callable[[], None]
-    #: Is told of an error where nobody waits for the work.
-    failed: Callable[[Exception], None]
-
-
-#: Has the work of a `Follow` done, at once or later.
-Following = Callable[[Follow], None]
-Step = Execute | Wait | Block | Pause | Follow
+Step = Execute | Wait | Block | Pause
 Steps = Generator[Step, Any, Result]
 
 
@@ -106,28 +94,7 @@ def patiently(
         pause_s = min(pause_s * 2, _PAUSE_S_MAX)
 
 
-def at_once(step: Follow) -> None:
-    """Do what follows a result before going on."""
-    step.work()
-
-
-def by_follower(step: Follow) -> None:
-    """Let a thread do what follows a result."""
-
-    def work() -> None:
-        try:
-            step.work()
-        except Exception as error:  # noqa: BLE001 - the result stands
-            step.failed(error)
-
-    FOLLOWER.hand_on(work)
-
-
-def drive(
-    steps: Steps[Result],
-    sleep: Callable[[float], None] = time.sleep,
-    following: Following = at_once,
-) -> Result:
+def drive(steps: Steps[Result], sleep: Callable[[float], None] = time.sleep) -> Result:
     """Take all steps in this thread."""
     done: Any = None
     error: BaseException | None = None
@@ -140,12 +107,7 @@ def drive(
             return result
         done = error = None
         try:
-            if isinstance(step, Block):
-                done = step.work()
-            elif isinstance(step, Follow):
-                following(step)
-            else:
-                done = _do(step, sleep)
+            done = step.work() if isinstance(step, Block) else _do(step, sleep)
         except BaseException as raised:  # noqa: BLE001 - the generator decides
             error = raised
 
@@ -169,7 +131,7 @@ async def drive_async(
             result: Result = end.value
             return result
         try:
-            if isinstance(step, Block | Follow):
+            if isinstance(step, Block):
                 done, error, interrupted = await _block(step)
                 cancelled = cancelled or interrupted
                 if error is not None:
@@ -185,7 +147,7 @@ async def drive_async(
 
 
 async def _block(
-    step: Block | Follow,
+    step: Block,
 ) -> tuple[Any, BaseException | None, asyncio.CancelledError | None]:
     """Return what came of it, or its error; and that it was cancelled meanwhile, if it was."""
     work = asyncio.get_running_loop().run_in_executor(_AT_THE_DISK.pool, _tried, step.work)

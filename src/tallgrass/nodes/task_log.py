@@ -101,6 +101,7 @@ class TaskLog:
         ended = _ended(number, AttemptStatus.SUCCEEDED, measures)
         post = {"attempt": number, **self._result(result)}
         self._run.commit(self._append_both((Kind.ATTEMPT_END, ended), (Kind.POST, post)))
+        self._show(ATTEMPTS, POST)
 
     def write_hit(self, result: Result) -> None:
         """Write a result of the cache; not synced, for the cache has it: nothing can be lost.
@@ -108,10 +109,7 @@ class TaskLog:
         It has no attempt and no entry before it, so it says itself what was asked for.
         """
         self._append(Kind.HIT, {**self._described_call(), **self._result(result), "attempt": 0})
-
-    def show_result(self, *, from_cache: bool = False) -> None:
-        """Bring the files up to date that a result changes."""
-        self._show(*((POST,) if from_cache else (ATTEMPTS, POST)))
+        self._show(POST)
 
     def write_failed(self, error: BaseException, decision: RetryDecision) -> None:
         """Mark the node as failed for good; durable when this returns."""

@@ -22,6 +22,7 @@ from weakref import WeakValueDictionary
 
 from tallgrass.clock import Clock, system_clock
 from tallgrass.errors import InvalidInput, NodeWalUnusable, RunBusy, TallgrassError
+from tallgrass.nodes.background import Background
 from tallgrass.nodes.entries import Entry, RunState
 from tallgrass.nodes.files import (
     Files,
@@ -32,7 +33,6 @@ from tallgrass.nodes.files import (
     replace_file,
     translated,
 )
-from tallgrass.nodes.follower import Follower
 from tallgrass.nodes.forks import begin_anew_after_forks
 from tallgrass.nodes.identity import file_name_of, id_of_file_name
 from tallgrass.nodes.journal import JOURNAL_NAME, Journal, is_damaged, read_frames, salvaged
@@ -42,7 +42,7 @@ from tallgrass.nodes.spare_runs import SpareRuns
 __all__ = ["JOURNAL_NAME", "WalStore"]
 
 #: Makes what the next run needs; no node waits for it.
-_AHEAD: Final = Follower("tallgrass-ahead")
+_AHEAD: Final = Background("tallgrass-ahead")
 
 
 class WalStore:
@@ -73,9 +73,12 @@ class WalStore:
         self._spares = SpareRuns(root.with_name("spare"), self._files)
         begin_anew_after_forks(self)
 
-    def acquire(self, run_id: str, timeout_s: float | None = None) -> RunWal:
+    def acquire(
+        self, run_id: str, timeout_s: float | None = None, *, is_hit: bool = False
+    ) -> RunWal:
         """Open a run for one more node of this process; other processes wait until it is released.
 
+        `is_hit`: the node's result is known, so nothing of it will be synced.
         A journal that broke before is opened anew: what was never synced is not in it.
         """
         run = self._joined(run_id)
@@ -83,7 +86,7 @@ class WalStore:
             return run
         file_name_of(run_id)
         with self._door(run_id):
-            run = self._held(run_id)
+            run = self._held(run_id, is_hit=is_hit)
             if run.users == 0:
                 try:
                     run.take(self._lock_timeout_s if timeout_s is None else timeout_s)
@@ -213,13 +216,13 @@ class WalStore:
                 door = self._doors[run_id] = threading.Lock()
             return door
 
-    def _held(self, run_id: str) -> RunWal:
+    def _held(self, run_id: str, *, is_hit: bool) -> RunWal:
         run = self._runs.get(run_id)
         if run is not None and run.is_broken and run.users == 0:
             self._forget(run_id)
             run = None
         if run is None:
-            run = self._open(run_id)
+            run = self._open(run_id, is_hit=is_hit)
         with self._lock:
             self._runs[run_id] = run
             self._runs.move_to_end(run_id)
@@ -246,29 +249,29 @@ class WalStore:
         if run is not None:
             run.close()
 
-    def _open(self, run_id: str) -> RunWal:
+    def _open(self, run_id: str, *, is_hit: bool) -> RunWal:
         place = f"{self.root / file_name_of(run_id) / JOURNAL_NAME}"
         with translated(place):
-            journal, folder, unsynced = self._open_files(run_id)
+            journal, folder, unsynced = self._open_files(run_id, is_hit=is_hit)
         made = Journal(journal, place=place, files=self._files, sleep=self._sleep, folders=unsynced)
         return RunWal(run_id, folder, made, files=self._files, clock=self._clock)
 
-    def _open_files(self, run_id: str) -> tuple[int, int, tuple[int, ...]]:
+    def _open_files(self, run_id: str, *, is_hit: bool) -> tuple[int, int, tuple[int, ...]]:
         """Return a run's journal and folder, and the folders whose names may not be durable."""
         root, name = self._root_descriptor(), file_name_of(run_id)
-        is_new = not os.access(name, os.F_OK, dir_fd=root, follow_symlinks=False)
-        spare = self._spares.given(name, root) if is_new else None
-        if is_new and self.makes_ahead:
-            _AHEAD.hand_on(self._prepare)
-        if spare is not None:
-            return spare.journal, spare.folder, (root,)
+        if not is_hit and not os.access(name, os.F_OK, dir_fd=root, follow_symlinks=False):
+            spare = self._spares.given(name, root)
+            if self.makes_ahead:
+                _AHEAD.hand_on(self._prepare)
+            if spare is not None:
+                return spare.journal, spare.folder, (root,)
         folder = self._open_run_folder(run_id)
         try:
             journal = self._files.open(JOURNAL_NAME, os.O_RDWR | os.O_CREAT, folder=folder)
         except FileNotFoundError:
             # Another process put its spare in the place of the folder that was just made.
             os.close(folder)
-            return self._open_files(run_id)
+            return self._open_files(run_id, is_hit=is_hit)
         except OSError:
             os.close(folder)
             raise
