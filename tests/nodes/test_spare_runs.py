@@ -27,6 +27,7 @@ def begun(store: WalStore, run_id: str) -> None:
         run.commit(run.append(Kind.PRE, TASK, {"identity": "k"}))
 
 
+@pytest.mark.conformance("NR-5.8")
 def test_a_run_is_made_of_a_spare_folder_with_fewer_syncs(tmp_path: Path) -> None:
     """Its journal and its own folder are on the disk already: only its name must be synced."""
     files = ScriptedFiles(lambda _number, _name: None)
