@@ -61,8 +61,11 @@ class Execution:
         """Name the execution, once."""
         parts, declaration = self.call.identity, self.call.declaration
         key = parts.key
-        stands_for = ["uncached", parts.node_id, parts.inputs_hash, parts.data_version]
-        self.identity = hash_of_identity(stands_for) if key is None else key
+        if key is None:
+            stands_for = ["uncached", parts.node_id, parts.inputs_hash, parts.data_version]
+            self.identity = hash_of_identity(stands_for)
+        else:
+            self.identity = key
         self._key = key if declaration.cached and not declaration.has_effects else None
 
     def steps(self) -> Steps[Any]:
