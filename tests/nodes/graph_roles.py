@@ -9,20 +9,25 @@ import json
 import os
 import signal
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.runtime import get_runtime
 from langgraph.types import RetryPolicy as GraphRetryPolicy
 
 from tallgrass.errors import NodeFailed
-from tallgrass.nodes import NodeRunner, RetryPolicy
+from tallgrass.nodes import NodeRunner, RetryPolicy, current_node
 from tallgrass.nodes.graphs import reliable
-from tests.nodes.crash_roles import in_a_process
+from tallgrass.nodes.wal_store import WalStore
+from tests.nodes.crash_roles import calls_of, in_a_process
+from tests.nodes.faulty_files import ScriptedFiles, killing_at
 from tests.nodes.graphing import State, chain, thread
+
+if TYPE_CHECKING:
+    from tallgrass.nodes.files import Files
 
 
 def one_life(folder: Path, *, with_runner: bool) -> int:
@@ -67,6 +72,61 @@ def killed(folder: Path) -> dict[str, Any]:
     return found
 
 
+def four_nodes(folder: Path, files: Files | None) -> int:
+    """Run graphs of four nodes in two threads of LangGraph; each node notes its call."""
+
+    def add(state: State) -> Any:
+        with (folder / "calls").open("a") as calls:
+            calls.write(f"{current_node().call.run_id}/{current_node().call.node_id} ")
+        return {"x": state["x"] + 1}
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with NodeRunner(folder, files=files, retry=RetryPolicy(max_attempts=3)) as runner:
+        builder = chain(a=add, b=add, c=add, d=add)
+        graph = reliable(builder, runner, code_version="1").compile()
+        ends = [graph.invoke({"x": start}, thread(f"run-{start}"))["x"] for start in (10, 20)]
+    return sum(ends)
+
+
+def files_are_wrong(folder: Path) -> list[str]:
+    """Files of the log that do not say what the journals say."""
+    with closing(WalStore(folder / "wal")) as wal:
+        return [run_id for run_id in wal.run_ids() if wal.rebuild(run_id)]
+
+
+def every_kill_of_a_graph(folder: Path) -> dict[str, Any]:
+    """Kill a graph before each of its file operations, in whichever thread that is.
+
+    Threads take turns as they like, so a number is another operation each time: all of them are
+    places where a process may be killed.
+    """
+    whole = ScriptedFiles(lambda _number, _name: None)
+    result = four_nodes(folder / "whole", whole)
+    faults, kills = [], 0
+    for number in range(0, len(whole.done), 5):
+        place = folder / str(number)
+        _, ended_by = in_a_process(partial(four_nodes, place, killing_at(number)))
+        kills += ended_by == signal.SIGKILL
+        done = done_nodes(place)
+        before = calls_of(place, done)
+        answer, _ = in_a_process(partial(four_nodes, place, None))
+        if answer != result or calls_of(place, done) != before or files_are_wrong(place):
+            faults.append(f"{number}: {answer}, {done}, {before}, {files_are_wrong(place)}")
+    return {"result": result, "kills": kills, "faults": faults}
+
+
+def done_nodes(folder: Path) -> set[str]:
+    """Return the nodes that have results."""
+    with closing(WalStore(folder / "wal")) as wal:
+        runs = {run_id: wal.read(run_id).tasks for run_id in wal.run_ids()}
+    return {
+        f"{run_id}/{task.node_id}"
+        for run_id, tasks in runs.items()
+        for task, state in tasks.items()
+        if state.post is not None
+    }
+
+
 if __name__ == "__main__":
-    role = {"killed": killed}[sys.argv[1]]
+    role = {"killed": killed, "every_kill": every_kill_of_a_graph}[sys.argv[1]]
     print(json.dumps(role(Path(sys.argv[2]))))  # noqa: T201 - how it answers

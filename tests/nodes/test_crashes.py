@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 
 def play(role: str, root: Path) -> Any:
     """What a role found."""
+    return play_of("crash_roles", role, root)
+
+
+def play_of(module: str, role: str, root: Path) -> Any:
+    """What a role of a module found, in a process of its own."""
     child = subprocess.run(
-        [sys.executable, "-m", "tests.nodes.crash_roles", role, str(root)],
+        [sys.executable, "-m", f"tests.nodes.{module}", role, str(root)],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from tallgrass.errors import (
     InvalidInput,
     NodeFailed,
     NodeParked,
+    NodeWalFull,
     Refused,
     RunBusy,
     TransientError,
@@ -32,6 +34,7 @@ from tallgrass.nodes.identity import cache_key
 from tallgrass.nodes.key_locks import FolderLocks
 from tallgrass.nodes.protocols import NodeFailure, NodeStatus
 from tallgrass.telemetry.energy import EnergyUse
+from tests.nodes.faulty_files import ScriptedFiles
 from tests.nodes.running import Watched, failing_first
 
 if TYPE_CHECKING:
@@ -182,6 +185,25 @@ def test_nothing_runs_before_it_is_written_down(watched: Watched) -> None:
     assert pre["code_version"] == "v1"
     assert set(pre["environment"]) == {"python", "implementation", "system", "machine", "tallgrass"}
     assert attempts == ["started"]
+
+
+@pytest.mark.conformance("NR-12.1")
+def test_an_attempt_that_could_not_begin_spends_nothing(watched: Watched) -> None:
+    """A disk that was full when `pre.json` was written costs no attempt of the only one allowed."""
+    left = [OSError(errno.ENOSPC, "full")]
+
+    def before(_number: int, name: str) -> None:
+        if name == "replace" and left:
+            raise left.pop()
+
+    runner = watched.runner(files=ScriptedFiles(before), retry=RetryPolicy(max_attempts=1))
+    node = Counted(result=3)
+    with pytest.raises(NodeWalFull):
+        run(runner, node)
+    assert node.calls == 0
+    assert run(runner, node) == 3
+    statuses = [each["status"] for each in watched.view("run-1/fetch/attempts.json")]
+    assert statuses == ["cancelled", "succeeded"]
 
 
 @pytest.mark.conformance("NR-4.1", "C-39", "C-42")

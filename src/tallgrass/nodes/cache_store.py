@@ -12,7 +12,6 @@ import re
 import secrets
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -133,7 +132,8 @@ class FolderCache:
     def get(self, key: str) -> CacheLook:
         """Look a key up; only what verifies is a hit."""
         path = self._path(key)
-        if not os.path.lexists(path):
+        # To be told so by an error takes three times as long.
+        if not os.access(path, os.F_OK, follow_symlinks=False):
             return _MISS
         with translated(self.root):
             try:
@@ -155,14 +155,12 @@ class FolderCache:
         data = sealed(key, body)
         if len(data) > self._bytes_max * _PRUNED_TO:
             return False
-        with translated(self.root), self._folder(key) as folder:
-            name = write_temporary(
-                self._files, f".{key}.{secrets.token_hex(4)}.tmp", data, folder=folder
-            )
+        with translated(self._place):
+            folder = self._open_folder(key)
             try:
-                added = self._files.link(name, key, folder=folder)
+                added = self._write(key, data, folder)
             finally:
-                self._files.remove(name, folder=folder)
+                os.close(folder)
         if added:
             self._grown(len(data))
         return added
@@ -208,6 +206,14 @@ class FolderCache:
                 if body is not None:
                     yield path.name, body
 
+    def _write(self, key: str, data: bytes, folder: int) -> bool:
+        name = f".{key}.{secrets.token_hex(4)}.tmp"
+        write_temporary(self._files, name, data, folder=folder)
+        try:
+            return self._files.link(name, key, folder=folder)
+        finally:
+            self._files.remove(name, folder=folder)
+
     def _grown(self, size: int) -> None:
         with self._lock:
             if self._bytes is None:
@@ -228,14 +234,16 @@ class FolderCache:
                     facts = path.lstat()
                     yield facts.st_mtime, facts.st_size, path
 
-    @contextmanager
-    def _folder(self, key: str) -> Iterator[int]:
-        with contextlib.ExitStack() as opened:
+    def _open_folder(self, key: str) -> int:
+        path = f"{self._place}/{key[:2]}"
+        try:
+            return self._files.open_folder(path)
+        except FileNotFoundError:
             root = open_root(self.root)
-            opened.callback(os.close, root)
-            folder = make_and_open(self._files, key[:2], folder=root)
-            opened.callback(os.close, folder)
-            yield folder
+        try:
+            return make_and_open(self._files, key[:2], folder=root)
+        finally:
+            os.close(root)
 
     def _path(self, key: str) -> str:
         # Text: to join paths took longer than to look the key up.

@@ -16,6 +16,14 @@ from tallgrass.nodes.retry_policy import RetryPolicy
 _WRAPPED_NAME: Final = "__tallgrass_node__"
 _DECLARED: Final = frozenset(each.name for each in fields(NodeDeclaration))
 
+#: Says which run and which task a call belongs to, where nobody names them; None: it knows nothing.
+Whereabouts = Callable[[], tuple[str | None, str | None]]
+
+
+def nowhere() -> tuple[None, None]:
+    """Know neither run nor task."""
+    return None, None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
@@ -25,6 +33,8 @@ class Asked:
     task_id: str | None = None
     retry: RetryPolicy | None = None
     approval: str | None = None
+    #: Run and place, as the runner's `whereabouts` would find them; None: it must look.
+    found: tuple[str | None, str | None] | None = None
     #: What else the result depends on, by name; it counts in the identity and is never given to
     #: the node.
     beside: Mapping[str, Any] | None = None

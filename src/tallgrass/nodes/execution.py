@@ -14,10 +14,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-import orjson
-
-from tallgrass.errors import NodeFailed, NodeParked, NodeWalDamaged, Refused, ValidationError
-from tallgrass.nodes.cache_store import Found
+from tallgrass.errors import NodeFailed, NodeParked, Refused, ValidationError
 from tallgrass.nodes.entries import Attempt, AttemptStatus, TaskState
 from tallgrass.nodes.machinery import Machinery, Result, cache_body
 from tallgrass.nodes.protocols import (
@@ -64,8 +61,11 @@ class Execution:
         """Name the execution, once."""
         parts, declaration = self.call.identity, self.call.declaration
         key = parts.key
-        stands_for = ["uncached", parts.node_id, parts.inputs_hash, parts.data_version]
-        self.identity = hash_of_identity(stands_for) if key is None else key
+        if key is None:
+            stands_for = ["uncached", parts.node_id, parts.inputs_hash, parts.data_version]
+            self.identity = hash_of_identity(stands_for)
+        else:
+            self.identity = key
         self._key = key if declaration.cached and not declaration.has_effects else None
 
     def steps(self) -> Steps[Any]:
@@ -73,7 +73,8 @@ class Execution:
         wal = self.machinery.wal
         self._started_at = self.machinery.clock()
         found = yield from self._look()
-        run = yield from self._patiently(partial(wal.acquire, self.call.run_id, 0.0))
+        acquire = partial(wal.acquire, self.call.run_id, 0.0, is_hit=found is not None)
+        run = yield from self._patiently(acquire)
         try:
             self._log = TaskLog(self.machinery, self.call, run, self.identity, self._key)
             known = yield from self._known(found)
@@ -92,22 +93,10 @@ class Execution:
         """Look into the cache; an entry that cannot be used is a miss."""
         if self._key is None:
             return None
-        result: Result | None = yield Block(work=partial(self._look_up, self._key))
+        result: Result | None = yield Block(
+            work=partial(self.machinery.cached, self.call, self._key)
+        )
         return result
-
-    def _look_up(self, key: str) -> Result | None:
-        cache, report = self.machinery.cache, self.machinery.report
-        try:
-            look = cache.get(key)
-            if look.found is Found.CORRUPT:
-                report.corrupt(self.call)
-            if look.body is None:
-                return None
-            body = orjson.loads(look.body)
-            return self._read(body["result"], body["result_hash"])
-        except Exception as error:  # noqa: BLE001 - a cache that fails must not fail the node
-            report.cache_unusable(self.call, error)
-            return None
 
     def _known(self, found: Result | None) -> Steps[Result | None]:
         """Return the run's own result, or the cache's; a node that failed for good is refused."""
@@ -116,7 +105,7 @@ class Execution:
         task = self._log.state
         recorded = task.result_for(self.identity)
         if recorded is not None:
-            result = self._read(recorded.body["result"], recorded.body["result_hash"])
+            result = self.machinery.read(self.call, recorded.body)
             self._expected = result.hash
             if not self.verify:
                 # Its writer may have been killed between the write and the sync.
@@ -139,16 +128,10 @@ class Execution:
             self._log.emit_lineage(self._outcome(NodeStatus.FAILED, None, refused))
 
     def _hit(self, found: Result) -> Steps[Result]:
-        self._log.write_hit(found)
+        yield Block(work=partial(self._log.write_hit, found))
         self.machinery.report.hit(self.call, self.machinery.clock() - self._started_at)
         yield from self._finish(NodeStatus.CACHED, found)
         return found
-
-    def _read(self, stored: Any, result_hash: str) -> Result:
-        value = self.machinery.value_of(stored)
-        if self.machinery.values.hash_of(value) != result_hash:
-            raise NodeWalDamaged(f"the result of {self.call.node_id} has not the hash it was given")
-        return Result(value=value, stored=stored, hash=result_hash)
 
     # --- execution ---------------------------------------------------------------------------
 
@@ -164,7 +147,8 @@ class Execution:
             if self._key is not None and found is None:
                 self.machinery.report.miss(self.call)
             result = yield from self._attempts()
-            yield from self._keep(result)
+            if self._key is not None:
+                yield Block(work=partial(self._keep, self._key, result))
             yield from self._finish(NodeStatus.SUCCEEDED, result)
             return result.value
         finally:
@@ -179,13 +163,19 @@ class Execution:
 
     def _attempts(self) -> Steps[Result]:
         """Try until it succeeds or the policy says no; every try is written down before it."""
-        yield Block(work=self._prepare)
+        log = self._log
+        body = log.pre_body(self.inputs_identity)
+        pre: Mapping[str, Any] | None = body
+        if self._may_be_refused:
+            yield Block(work=partial(self._prepare, body))
+            pre = None
         while True:
-            spent = self._log.state.spent(self.identity)
+            spent = log.state.spent(self.identity)
             yield from self._require_budget(spent)
             self._require_zone()
-            number = len(self._log.state.attempts) + 1
-            yield Block(work=partial(self._log.commit, self._log.begin_attempt(number)))
+            number = len(log.state.attempts) + 1
+            yield Block(work=partial(log.begin_attempt, number, pre))
+            pre = None
             if spent:
                 self.machinery.report.retry(self.call)
             tried = yield from self._attempt(number)
@@ -194,9 +184,15 @@ class Execution:
             yield Wait(seconds=tried)
             self._require_admitted_still()
 
-    def _prepare(self) -> None:
+    @property
+    def _may_be_refused(self) -> bool:
+        """Whether anything stands between the node's inputs and its first attempt."""
+        hooks = self.machinery.hooks
+        return bool(hooks.validators or hooks.budget is not None or self._log.state.attempts)
+
+    def _prepare(self, pre: Mapping[str, Any]) -> None:
         """Write down what the node is given, then check it."""
-        self._log.write_pre(self.inputs_identity)
+        self._log.write_pre(pre)
         try:
             for validator in self.machinery.hooks.validators:
                 validator.before(self.call, self.inputs)
@@ -286,13 +282,11 @@ class Execution:
                 code="node_not_deterministic",
             )
 
-    def _keep(self, result: Result) -> Steps[None]:
-        if self._key is None:
-            return
+    def _keep(self, key: str, result: Result) -> None:
         version = self.call.identity.code_version
         body = cache_body(self.call.node_id, version, result.stored, result.hash)
         try:
-            yield Block(work=partial(self.machinery.cache.put, self._key, body))
+            self.machinery.cache.put(key, body)
         except Exception as error:  # noqa: BLE001 - a cache that fails must not fail the node
             self.machinery.report.cache_unusable(self.call, error)
 
@@ -361,6 +355,9 @@ class Execution:
     # --- the end -----------------------------------------------------------------------------
 
     def _finish(self, status: NodeStatus, result: Result) -> Steps[None]:
+        hooks = self.machinery.hooks
+        if hooks.lineage is None and not hooks.watchers:
+            return
         outcome = self._outcome(status, result, None)
         yield Block(work=partial(self._log.emit_lineage, outcome))
         self._tell(outcome)

@@ -23,6 +23,7 @@ _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NOT_OURS: Final = frozenset({errno.ELOOP, errno.ENOTDIR})
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _POLL_S_MAX: Final = 0.05
+_READ_BYTES: Final = 1 << 16
 
 
 class Files:
@@ -40,13 +41,16 @@ class Files:
             return False
         return True
 
-    def open_folder(self, name: str, *, folder: int) -> int:
-        """Open a folder inside another; never through a link."""
+    def open_folder(self, name: str, *, folder: int | None = None) -> int:
+        """Open a folder, inside another if one is given; never through a link."""
         return os.open(name, _FOLDER, dir_fd=folder)
 
     def write(self, descriptor: int, data: bytes) -> None:
         """Write all of it."""
-        view = memoryview(data)
+        written = os.write(descriptor, data)
+        if written == len(data):
+            return
+        view = memoryview(data)[written:]
         while view:
             view = view[os.write(descriptor, view) :]
 
@@ -95,11 +99,17 @@ def open_root(root: Path) -> int:
             return os.open(root, flags)
 
 
-def make_and_open(files: Files, name: str, *, folder: int, durable: bool = False) -> int:
+def make_and_open(
+    files: Files, name: str, *, folder: int, durable: bool = False, is_new: bool = False
+) -> int:
     """Open a folder inside another, made if it was not there; `durable`: for good.
 
     To sync a folder takes longer than all the rest of a node, so only what cannot be made again is.
+    `is_new`: it will not be there, so it is not looked for first.
     """
+    if is_new:
+        files.make_folder(name, folder=folder)
+        return files.open_folder(name, folder=folder)
     try:
         return files.open_folder(name, folder=folder)
     except FileNotFoundError:
@@ -148,8 +158,13 @@ def read_file(name: str, *, folder: int) -> bytes | None:
         descriptor = os.open(name, flags, dir_fd=folder)
     except FileNotFoundError:
         return None
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read()
+    try:
+        parts = []
+        while part := os.read(descriptor, _READ_BYTES):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
 
 
 def lock_file(descriptor: int, timeout_s: float, what: str, sleep: Callable[[float], None]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, cast
 
@@ -112,6 +113,7 @@ def beside_of(
     return {name: part for name, part in parts.items() if part is not None} | own
 
 
+@lru_cache(maxsize=1024)
 def _is_input(key: str) -> bool:
     if key == _USER:
         return True

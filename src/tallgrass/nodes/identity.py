@@ -69,7 +69,12 @@ def cache_key(node_id: str, code_version: str, inputs_hash: str, data_version: s
 
 def data_version_of(declared: str, fingerprints: Mapping[str, str]) -> str:
     """Return the declared version with a fingerprint of the policies, given by their names."""
-    return f"{declared}+{hash_of_identity(dict(fingerprints))[:16]}"
+    return f"{declared}+{_fingerprint_of(tuple(sorted(fingerprints.items())))}"
+
+
+@lru_cache(maxsize=1024)
+def _fingerprint_of(fingerprints: tuple[tuple[str, str], ...]) -> str:
+    return hash_of_identity(dict(fingerprints))[:16]
 
 
 def declared_inputs(inputs: Any, uses: Iterable[str] | None) -> Any:

@@ -25,11 +25,13 @@ from typing import Final
 from tallgrass.errors import InvalidInput, NodeWalDamaged, NodeWalFull, NodeWalUnusable
 from tallgrass.nodes.files import Files, as_wal_error, lock_file, unlock_file
 
+JOURNAL_NAME: Final = ".journal"
 _MAGIC: Final = b"TGJ1"
 _FRAME: Final = struct.Struct(">4sIIQ")
 _CHECKED: Final = struct.Struct(">IQ")
 PAYLOAD_BYTES_MAX: Final = 64 << 20
-_ROOM_BYTES: Final = 16 << 10
+#: How much room a journal has from the beginning, and is given whenever it is full.
+ROOM_BYTES: Final = 16 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,22 +98,23 @@ class Journal:
         """Give the run's lock back."""
         unlock_file(self._descriptor)
 
-    def append(self, payload: bytes) -> int:
-        """Write an entry and return where it ends; it is durable after `commit` of that place."""
-        if len(payload) > PAYLOAD_BYTES_MAX:
+    def append(self, *payloads: bytes) -> int:
+        """Write entries and return where they end; durable after `commit` of that place."""
+        largest = max(map(len, payloads))
+        if largest > PAYLOAD_BYTES_MAX:
             raise InvalidInput(
-                f"an entry of {len(payload)} bytes; at most {PAYLOAD_BYTES_MAX} are written",
+                f"an entry of {largest} bytes; at most {PAYLOAD_BYTES_MAX} are written",
                 code="node_result_unstorable",
             )
         with self._changed:
             self._require_whole()
-            frame = framed(payload, self._synced)
-            end = self._end + len(frame)
-            room = self._room if end <= self._room else -(-end // _ROOM_BYTES) * _ROOM_BYTES
+            frames = b"".join([framed(payload, self._synced) for payload in payloads])
+            end = self._end + len(frames)
+            room = self._room if end <= self._room else -(-end // ROOM_BYTES) * ROOM_BYTES
             try:
                 os.lseek(self._descriptor, self._end, os.SEEK_SET)
                 zeros = bytes(room - end) if room > self._room else b""
-                self._files.write(self._descriptor, frame + zeros)
+                self._files.write(self._descriptor, frames + zeros)
             except OSError as exc:
                 self._cut_back(self._end)
                 error = as_wal_error(exc, self._place)

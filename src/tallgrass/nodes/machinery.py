@@ -7,12 +7,23 @@ from typing import Any
 import orjson
 
 from tallgrass.clock import Clock
-from tallgrass.nodes.cache_store import CacheStore
+from tallgrass.errors import NodeWalDamaged
+from tallgrass.nodes.cache_store import CacheStore, Found
 from tallgrass.nodes.node_report import NodeReport
 from tallgrass.nodes.payloads import Payloads
-from tallgrass.nodes.protocols import Gatekeeper, KeyLocks, NodeHooks
+from tallgrass.nodes.protocols import Gatekeeper, KeyLocks, NodeCall, NodeHooks
 from tallgrass.nodes.values import Values, stored_bytes
 from tallgrass.nodes.wal_store import WalStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A result in all its forms."""
+
+    value: Any
+    #: As it stands in log and cache.
+    stored: Any
+    hash: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +55,23 @@ class Machinery:
         """Return the value of what stands in log or cache."""
         return self.values.decode(self.payloads.get(stored))
 
+    def read(self, call: NodeCall, body: Mapping[str, Any]) -> Result:
+        """Return the result of an entry of log or cache; one that is not its hash's is refused."""
+        value = self.value_of(body["result"])
+        if self.values.hash_of(value) != body["result_hash"]:
+            raise NodeWalDamaged(f"the result of {call.node_id} has not the hash it was given")
+        return Result(value=value, stored=body["result"], hash=body["result_hash"])
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """A result in all its forms."""
-
-    value: Any
-    #: As it stands in log and cache.
-    stored: Any
-    hash: str
+    def cached(self, call: NodeCall, key: str) -> Result | None:
+        """Return what the cache has; an entry that cannot be used is a miss."""
+        try:
+            look = self.cache.get(key)
+            if look.found is Found.CORRUPT:
+                self.report.corrupt(call)
+            return None if look.body is None else self.read(call, orjson.loads(look.body))
+        except Exception as error:  # noqa: BLE001 - a cache that fails must not fail the node
+            self.report.cache_unusable(call, error)
+            return None
 
 
 def cache_body(node_id: str, code_version: str | None, stored: Any, result_hash: str) -> bytes:

@@ -38,7 +38,8 @@ class NodeReport:
 
     def miss(self, call: NodeCall) -> None:
         """The cache had no result."""
-        self._recorder.count(names.NODE_CACHE_MISSES, 1, **_labels(call))
+        if self._recorder.enabled:
+            self._recorder.count(names.NODE_CACHE_MISSES, 1, **_labels(call))
 
     def corrupt(self, call: NodeCall) -> None:
         """The cache had something that did not verify."""

@@ -6,7 +6,7 @@
     def smooth(state): ...
 
 Everything of it lies below one folder: ``wal/`` (the truth), ``cache/`` (may be removed at any
-time), ``locks/``, and ``sensitive/`` (values that are kept apart from log and cache).
+time), ``locks/``, ``spare/`` (made ahead) and ``sensitive/`` (kept apart from log and cache).
 """
 
 import asyncio
@@ -28,10 +28,12 @@ from tallgrass.nodes.code_version import derive_code_version
 from tallgrass.nodes.compensation import compensating
 from tallgrass.nodes.declarations import (
     Asked,
+    Whereabouts,
     WrappedNode,
     declaration_of,
     environment,
     marked,
+    nowhere,
     require_complete,
 )
 from tallgrass.nodes.entries import Kind, TaskId
@@ -60,17 +62,10 @@ from tallgrass.nodes.wal_store import WalStore
 from tallgrass.telemetry.recorder import NOBODY, Recorder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-#: Says which run and which task a call belongs to, where nobody names them; None: it knows nothing.
-Whereabouts = Callable[[], tuple[str | None, str | None]]
 Work = Callable[[Any], Any]
 
 #: Below this label nothing need be kept apart.
 _OPEN: Final = "public"
-
-
-def nowhere() -> tuple[None, None]:
-    """Know neither run nor task."""
-    return None, None
 
 
 class NodeRunner:
@@ -118,7 +113,7 @@ class NodeRunner:
         self._approvals = approvals
         #: For nodes that are called without one, as wrapped ones are.
         self._approval = approval
-        self._whereabouts = whereabouts
+        self.whereabouts = whereabouts
         self._sleep = sleep
         self._async_sleep = async_sleep
         self._also_close = also_close
@@ -220,11 +215,12 @@ class NodeRunner:
         self, whereabouts: Whereabouts, extensions: Callable[[Values], Sequence[Extension]]
     ) -> "NodeRunner":
         """Return the runner for a framework's nodes; log, cache, locks and hooks stay the same."""
+        self.wal.makes_ahead = True
         made, values = copy.copy(self), self._machinery.values
         values = values.extended(extensions(values))
         vars(made).update(
             _machinery=replace(self._machinery, values=values),
-            _whereabouts=whereabouts if self._whereabouts is nowhere else self._whereabouts,
+            whereabouts=whereabouts if self.whereabouts is nowhere else self.whereabouts,
         )
         return made
 
@@ -387,7 +383,7 @@ class NodeRunner:
 
     def _whereabouts_of(self, asked: Asked, given_hash: str) -> tuple[str, str]:
         """Return run and task; tasks at one place that are given different inputs are different."""
-        found_run, place = self._whereabouts()
+        found_run, place = asked.found or self.whereabouts()
         run_id = asked.run_id or self.run_id or found_run
         if run_id is None:
             raise InvalidInput(

@@ -3,7 +3,7 @@
 import os
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tallgrass.clock import Clock, format_instant
@@ -30,6 +30,7 @@ class RunWal:
         self._files = files
         self._clock = clock
         self._lock = threading.Lock()
+        self._task_locks: dict[TaskId, threading.Lock] = {}
         self._views_checked = False
         #: How many files were wrong when it was opened.
         self.views_mended = 0
@@ -82,20 +83,39 @@ class RunWal:
         """Write an entry; it is durable after `commit` of what is returned."""
         return self._append(Entry(kind=kind, task=task, at=self._now(), body=body))
 
+    def append_both(
+        self,
+        task: TaskId,
+        first: tuple[Kind, Mapping[str, Any]],
+        then: tuple[Kind, Mapping[str, Any]],
+    ) -> int:
+        """Write two entries at once."""
+        now = self._now()
+        return self._append(
+            Entry(kind=first[0], task=task, at=now, body=first[1]),
+            Entry(kind=then[0], task=task, at=now, body=then[1]),
+        )
+
     def commit(self, end: int) -> None:
         """Return when the log is on the disk up to `end`."""
         self._journal.commit(end)
 
     def write_views(self, task: TaskId, *names: str) -> None:
         """Replace the named files of a task by what the journal says, or all of them."""
-        with self._lock, translated(self._place(task)):
-            folder = self._open_task_folder(task)
-            try:
-                for name, data in views_of(self.run_id, self.state.task(task), names).items():
-                    if data is not None:
-                        replace_file(self._files, name, data, folder=folder)
-            finally:
-                os.close(folder)
+        try:
+            with self._task_lock(task), translated(self._place(task)):
+                views = self._views(task, names)
+                folder = self._open_task_folder(task)
+                try:
+                    for name, data in views.items():
+                        if data is not None:
+                            replace_file(self._files, name, data, folder=folder)
+                finally:
+                    os.close(folder)
+        except BaseException:
+            # Whoever takes the run next puts them right.
+            self._views_checked = False
+            raise
 
     def rebuild_views(self) -> int:
         """Make every file say what the journal says; return how many did not."""
@@ -108,15 +128,15 @@ class RunWal:
 
     def abandon(self) -> None:
         """Close a fork's copy: it writes nothing, and keeps nobody from the run."""
-        self._lock = threading.Lock()
+        self._lock, self._task_locks = threading.Lock(), {}
         self._journal.abandon()
         os.close(self._folder)
 
     def _rebuild(self, task: TaskId) -> int:
-        with self._lock, translated(self._place(task)):
+        with self._task_lock(task), translated(self._place(task)):
+            views = self._views(task)
             folder = self._open_task_folder(task)
             try:
-                views = views_of(self.run_id, self.state.task(task))
                 wrong = {n: data for n, data in views.items() if _content(n, folder) != data}
                 for name, data in wrong.items():
                     if data is None:
@@ -127,15 +147,29 @@ class RunWal:
                 os.close(folder)
         return len(wrong)
 
-    def _append(self, entry: Entry) -> int:
+    def _append(self, *entries: Entry) -> int:
+        payloads = [entry.payload() for entry in entries]
         with self._lock:
-            end = self._journal.append(entry.payload())
-            self.state.apply(entry, end)
+            end = self._journal.append(*payloads)
+            for entry in entries:
+                self.state.apply(entry, end)
             return end
 
+    def _task_lock(self, task: TaskId) -> threading.Lock:
+        """Return the lock of a task's files: who writes them keeps nobody from the journal."""
+        return self._task_locks.setdefault(task, threading.Lock())
+
+    def _views(self, task: TaskId, names: Sequence[str] = ()) -> dict[str, bytes | None]:
+        with self._lock:
+            return views_of(self.run_id, self.state.task(task), names)
+
     def _open_task_folder(self, task: TaskId) -> int:
-        folder = make_and_open(self._files, file_name_of(task.node_id), folder=self._folder)
-        if self.state.task(task).is_first:
+        state = self.state.task(task)
+        # Before its first attempt, or after a hit of the cache, nothing was shown of it.
+        is_new = state.is_first and len(state.attempts) + (state.post is not None) <= 1
+        name = file_name_of(task.node_id)
+        folder = make_and_open(self._files, name, folder=self._folder, is_new=is_new)
+        if state.is_first:
             return folder
         for name in (TASKS_NAME, file_name_of(task.task_id)):
             outer = folder

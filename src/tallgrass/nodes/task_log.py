@@ -1,5 +1,6 @@
 """What one call writes into its run's journal, and which of its files that changes."""
 
+import contextlib
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -43,20 +44,38 @@ class TaskLog:
         """Return when the journal is on the disk up to `end`."""
         self._run.commit(end)
 
-    def write_pre(self, inputs: Any) -> None:
-        """Write what the node is given; it is durable with the attempt that follows."""
-        body = {
+    def pre_body(self, inputs: Any) -> dict[str, Any]:
+        """Return what the node is given, as it is written before its first attempt."""
+        return {
             "identity": self._identity,
             "cache_key": self._key,
             **self._described_call(),
             "inputs": self._machinery.payloads.put(inputs, sensitive=self._call.sensitive),
         }
-        self._append(Kind.PRE, body)
+
+    def write_pre(self, pre: Mapping[str, Any]) -> None:
+        """Write what the node is given; it is durable with the attempt that follows."""
+        self._append(Kind.PRE, pre)
         self._show(PRE)
 
-    def begin_attempt(self, number: int) -> int:
-        """Write that an attempt begins; it must be committed before it does."""
-        return self._append(Kind.ATTEMPT, {"identity": self._identity, "attempt": number})
+    def begin_attempt(self, number: int, pre: Mapping[str, Any] | None) -> None:
+        """Write that an attempt begins, and what the node is given where that is not written yet.
+
+        It is durable, and the files are there, when this returns.
+        """
+        begun = {"identity": self._identity, "attempt": number}
+        if pre is None:
+            self._run.commit(self._append(Kind.ATTEMPT, begun))
+            return
+        end = self._append_both((Kind.PRE, pre), (Kind.ATTEMPT, begun))
+        try:
+            self._show(PRE)
+        except TallgrassError:
+            # The function is not entered: this one must not spend the budget.
+            with contextlib.suppress(TallgrassError):
+                self.end_attempt(number, AttemptStatus.CANCELLED, {})
+            raise
+        self._run.commit(end)
 
     def end_attempt(
         self,
@@ -68,7 +87,7 @@ class TaskLog:
         delay_s: float = 0.0,
     ) -> int:
         """Write how an attempt ended."""
-        body: dict[str, Any] = {"attempt": number, "status": status.value, "measures": measures}
+        body = _ended(number, status, measures)
         if error is not None:
             body |= {"error": self.described(error), "delay_s": delay_s}
         return self._append(Kind.ATTEMPT_END, body)
@@ -79,9 +98,9 @@ class TaskLog:
 
     def write_post(self, number: int, result: Result, measures: Mapping[str, Any]) -> None:
         """Write the result; it is durable when this returns."""
-        self.end_attempt(number, AttemptStatus.SUCCEEDED, measures)
-        body = {"attempt": number, **self._result(result)}
-        self._run.commit(self._append(Kind.POST, body))
+        ended = _ended(number, AttemptStatus.SUCCEEDED, measures)
+        post = {"attempt": number, **self._result(result)}
+        self._run.commit(self._append_both((Kind.ATTEMPT_END, ended), (Kind.POST, post)))
         self._show(ATTEMPTS, POST)
 
     def write_hit(self, result: Result) -> None:
@@ -226,5 +245,14 @@ class TaskLog:
     def _append(self, kind: Kind, body: Mapping[str, Any]) -> int:
         return self._run.append(kind, self._call.task, body)
 
+    def _append_both(
+        self, first: tuple[Kind, Mapping[str, Any]], then: tuple[Kind, Mapping[str, Any]]
+    ) -> int:
+        return self._run.append_both(self._call.task, first, then)
+
     def _show(self, *names: str) -> None:
         self._run.write_views(self._call.task, *names)
+
+
+def _ended(number: int, status: AttemptStatus, measures: Mapping[str, Any]) -> dict[str, Any]:
+    return {"attempt": number, "status": status.value, "measures": measures}
