@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.chaos.arena import open_arena
-from tests.chaos.run import Chaos, Outcome
+from tests.chaos.run import Chaos
 from tests.simulation.simulator import SHARED_MEMORY
 from tools.reliability import publish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tests.chaos.run import Outcome
 
 ARENAS = ("sqlite", "postgres")
 #: A run of its own each so many cycles: tables stay small enough to be judged at once.

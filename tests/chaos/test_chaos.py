@@ -46,7 +46,8 @@ def test_nothing_is_lost_doubled_or_stale_whoever_is_killed(arena: str) -> None:
     )
     assert int(kills) >= CYCLES, told
     # The premise: there was work, and some of it was cut off.
-    counts = {name: int(n.replace(",", "")) for n, name in re.findall(r"([\d,]+) ([a-z ]+)", told)}
+    pairs = re.findall(r"([\d,]+) ([a-z ]*[a-z])", told)
+    counts = {name: int(number.replace(",", "")) for number, name in pairs}
     assert counts["units"] == counts["items"] == 8 * CYCLES
     assert counts["graphs"] > 5
     assert counts["attempts"] > counts["units"]

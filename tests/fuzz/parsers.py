@@ -6,9 +6,11 @@ Text comes as it may come from a command line or a file: UTF-8 with whatever els
 
 from __future__ import annotations
 
+import atexit
 import bz2
 import gzip
 import json
+import shutil
 import tempfile
 from dataclasses import dataclass
 from functools import partial
@@ -142,6 +144,7 @@ def _parquet() -> bytes:
 
 
 _FOLDER = Path(tempfile.mkdtemp(prefix="tallgrass-fuzz-"))
+atexit.register(shutil.rmtree, _FOLDER, ignore_errors=True)
 _THINGS = [thing(3, dataset=name) for name in ("goes-glm", "nexrad-l2", "hrrr")]
 _FILES = [each.content[: 3 * SEEN] for each in _THINGS]
 (_FOLDER / "rows.csv.gz").write_bytes(gzip.compress(b"noaa-goes19,GLM%2Fb.nc,12\n", mtime=0))

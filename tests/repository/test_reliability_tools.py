@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.chaos.run import Outcome
 from tests.fuzz.parsers import PARSERS, Parser
 from tests.io_faults.lives import Tally
 from tools import chaos, explore, fuzz, io_faults, reliability
@@ -108,7 +109,7 @@ def test_any_breach_fails_the_chaos(
 ) -> None:
     """One thing lost, doubled or written too late ends the command with 1, and is shown."""
     judgement = {"lost": [], "duplicate": [], "stale": [], "counts": {"units": 1}, kind: ["u1"]}
-    outcome = chaos.Outcome(kills=3, judgement=judgement)
+    outcome = Outcome(kills=3, judgement=judgement)
     monkeypatch.setattr(chaos, "play", lambda *_arguments: outcome)
     assert chaos.main(["--cycles", "3", "--from", "5", "--only", "sqlite"]) == 1
     out = capsys.readouterr().out
