@@ -20,6 +20,7 @@ _SQS_QUEUE = re.compile(
 )
 _SNS_TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(?:\.fifo)?")
 _ENDPOINT = re.compile(r"https?://[^/\s@]+/?")
+_HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +85,11 @@ def _endpoint_url(value: Value) -> str | None:
 def _topics(value: Value) -> str | None:
     known = all(_SNS_TOPIC.fullmatch(word) for word in str(value).split())
     return None if known else "must be ARNs of SNS topics, separated by blanks"
+
+
+def _host_names(value: Value) -> str | None:
+    known = all(_HOST_NAME.fullmatch(word) for word in str(value).split())
+    return None if known else "must be host names without ports, separated by blanks"
 
 
 def _one_of(*words: str) -> Callable[[Value], str | None]:
@@ -411,6 +417,24 @@ SETTINGS: tuple[Setting, ...] = (
         key="telemetry.energy_source",
         default="",
         doc="where these figures come from; empty: published averages. Others need to say it",
+    ),
+    Setting(
+        key="console.allowed_hosts",
+        default="",
+        doc="further host names by which browsers address the console, separated by blanks",
+        check=_host_names,
+    ),
+    Setting(
+        key="console.session_hours",
+        default=12.0,
+        doc="how long a browser stays signed in at the console",
+        check=_between(0.01, 720),
+    ),
+    Setting(
+        key="console.requests_per_minute",
+        default=1200,
+        doc="requests of one address, and of one actor, that console and API answer",
+        check=_between(1, 1_000_000),
     ),
     Setting(
         key="governance.approval_hours",

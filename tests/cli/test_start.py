@@ -75,7 +75,7 @@ def test_the_list_of_commands_is_complete() -> None:
         "simulate", "db", "wal", "queue", "poison", "datasets", "audit", "config", "explain",
         "inspect", "outbox", "reconcile", "replay", "dlq", "quarantine", "stac", "verify", "nodes",
         "metrics", "actors", "approvals", "switches", "freeze", "changes", "incidents", "retention",
-        "telemetry",
+        "telemetry", "console",
     }  # fmt: skip
 
 

@@ -29,12 +29,12 @@ from tallgrass.cli.poison_view import (
     show_page,
 )
 from tallgrass.cli.text import print_json
-from tallgrass.cli.times import time_or_date
 from tallgrass.error_codes import nearest, registry
 from tallgrass.errors import InvalidInput, Refused, TallgrassError
 from tallgrass.governance.actors import Acting
 from tallgrass.intake.poison import PoisonFilter, PoisonState, StoredPoison
 from tallgrass.poison_feeding import Candidate, select_named, select_waiting
+from tallgrass.views.times import time_or_date
 
 #: Messages of which a feeding tells more than their number.
 DETAILS_MAX = 1000

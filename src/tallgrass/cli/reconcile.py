@@ -21,11 +21,11 @@ from tallgrass.cli.listing_options import (
 )
 from tallgrass.cli.reconcile_plan import FINDINGS, PlanFolder
 from tallgrass.cli.text import print_json
-from tallgrass.cli.times import time_or_date
 from tallgrass.cli.whole_files import appearing_folder
 from tallgrass.clock import format_instant, system_clock
 from tallgrass.inventory.mending import ADVICE, GAP_UNLISTED
 from tallgrass.inventory.reconcile import Finding, Kind
+from tallgrass.views.times import time_or_date
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -30,7 +30,6 @@ from tallgrass.cli.retention_view import (
 )
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import json_line, print_json
-from tallgrass.cli.times import time_or_date
 from tallgrass.errors import InvalidInput
 from tallgrass.governance.actors import Acting
 from tallgrass.inventory.retention import (
@@ -40,6 +39,7 @@ from tallgrass.inventory.retention import (
     Planned,
     kinds_named,
 )
+from tallgrass.views.times import time_or_date
 
 #: Rows a second. Ingest at full speed beside it lost less than a tenth.
 RATE = 1000.0
