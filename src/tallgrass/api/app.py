@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request, Response
 
 import tallgrass
-from tallgrass.api import codes, live, records, status
+from tallgrass.api import codes, live, records, status, switches
 from tallgrass.api.answers import answer
 from tallgrass.api.guards import Guards, SignedInOnly
 from tallgrass.api.problems import API, SCHEMA, add_problem_answers
@@ -18,7 +18,13 @@ TITLE = "Tallgrass"
 DESCRIPTION = "What the command line can do, for programs: the ledger, its catalog, its governance."
 
 #: Every part of the API, in the order of the document.
-ROUTERS: Sequence[APIRouter] = (status.router, records.router, live.router, codes.router)
+ROUTERS: Sequence[APIRouter] = (
+    status.router,
+    live.router,
+    records.router,
+    switches.router,
+    codes.router,
+)
 
 
 def create_app(service: Service) -> FastAPI:

@@ -37,11 +37,7 @@ def matches(header: str | None, tag: str) -> bool:
 def version_in(header: str | None) -> int:
     """Return the version that an If-Match header asks for; a write without one is refused."""
     if header is None:
-        raise RequestRefused(
-            "which version is meant? If-Match with the record's ETag",
-            status=HTTPStatus.PRECONDITION_REQUIRED,
-            code="precondition_required",
-        )
+        raise _unnamed()
     number = header.strip().strip('"')
     if not number.isascii() or not number.isdigit() or len(number) > len(str(2**63)):
         raise InvalidInput(f"If-Match takes the ETag of a record, not {header[:80]!r}")
@@ -51,10 +47,31 @@ def version_in(header: str | None) -> int:
 def require_version(wanted: int, now: int, changed: Mapping[str, object]) -> None:
     """Refuse an action on a record that moved on; `changed` says what it is now."""
     if wanted != now:
-        raise RequestRefused(
-            f"it has moved on: version {now}, not {wanted}",
-            status=HTTPStatus.PRECONDITION_FAILED,
-            code="version_conflict",
-            headers={"ETag": tag_of_version(now)},
-            more={"changed": dict(changed)},
-        )
+        message = f"it has moved on: version {now}, not {wanted}"
+        raise _moved_on(message, tag_of_version(now), changed)
+
+
+def require_tag(header: str | None, now: str, changed: Mapping[str, object]) -> None:
+    """The same for what has no version: its tag stands for all that it says."""
+    if header is None:
+        raise _unnamed()
+    if not matches(header, now):
+        raise _moved_on("it has moved on since it was read", now, changed)
+
+
+def _unnamed() -> RequestRefused:
+    return RequestRefused(
+        "which version is meant? If-Match with the ETag of what was read",
+        status=HTTPStatus.PRECONDITION_REQUIRED,
+        code="precondition_required",
+    )
+
+
+def _moved_on(message: str, now: str, changed: Mapping[str, object]) -> RequestRefused:
+    return RequestRefused(
+        message,
+        status=HTTPStatus.PRECONDITION_FAILED,
+        code="version_conflict",
+        headers={"ETag": now},
+        more={"changed": dict(changed)},
+    )
