@@ -102,9 +102,19 @@ def _require_admissible(request: Request) -> None:
     url_bytes = len(scope.get("raw_path") or b"") + len(scope.get("query_string", b""))
     require_host(headers, service.hosts)
     require_small(url_bytes, headers)
+    _require_text(scope)
     _require_body_length(request)
     service.requests.require(f"address:{address_of(request)}", "requests")
     require_origin(request.method, request.url.scheme, scope["path"], request.headers)
+
+
+def _require_text(scope: Scope) -> None:
+    """Refuse what no database could look for; whatever a handler would do with it."""
+    query = scope.get("query_string", b"")
+    if "\0" in scope["path"] or b"%00" in query or b"\0" in query:
+        raise RequestRefused(
+            "an address with a NUL", status=HTTPStatus.BAD_REQUEST, code="invalid_input"
+        )
 
 
 def _require_body_length(request: Request) -> None:

@@ -1,6 +1,7 @@
 """The ledger: its records by filters, and everything that is known of one unit."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -15,9 +16,10 @@ from tallgrass.api.problems import documented
 from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer
 from tallgrass.bootstrap.stores import Stores
+from tallgrass.ledger.record import WalRecord
+from tallgrass.ledger.record_filter import RecordFilter
 from tallgrass.views.records import facets, record_filter, require_cursor, unit_document
 
-_KIND = "records"
 _TEXT_MAX = 200
 _URI_MAX = 2100
 _COUNTS = {"type": "object", "additionalProperties": {"type": "integer"}}
@@ -28,11 +30,23 @@ Text = Annotated[str | None, Query(max_length=_TEXT_MAX)]
 Names = Annotated[list[str], Query(max_length=50, description="repeatable")]
 
 
+class Order(StrEnum):
+    """By data time."""
+
+    OLDEST = "oldest"
+    NEWEST = "newest"
+
+    @property
+    def cursor_kind(self) -> str:
+        """What a cursor of a list in this order is marked by."""
+        return f"records-{self.value}"
+
+
 @router.get(
     "/records",
     responses=documented()
     | documents(
-        "A page of records in order of data time, and how many there are of each kind.",
+        "A page of records by data time, and how many there are of each kind.",
         records={"type": "array", "items": {"type": "object"}},
         next_cursor={"type": ["string", "null"]},
         facets={"type": "object", "properties": {"status": _COUNTS, "dataset": _COUNTS}},
@@ -50,6 +64,7 @@ def list_records(  # noqa: PLR0913 - one a filter
     until: Text = None,
     error_code: Text = None,
     stale: bool = False,
+    order: Order = Order.OLDEST,
     limit: Limit = LIMIT_DEFAULT,
     cursor: Cursor = None,
 ) -> Response:
@@ -62,18 +77,26 @@ def list_records(  # noqa: PLR0913 - one a filter
         error_code=error_code,
         stale=stale,
     )
-    after = decode_cursor(_KIND, cursor)
-    if after is not None:
-        require_cursor(after)
     with here.reading.lent() as stores:
-        page = stores.reader.page(wanted, after=after, size=limit)
-    following = page.next_cursor and encode_cursor(_KIND, page.next_cursor)
+        records, following = read_page(stores, wanted, order=order, cursor=cursor, limit=limit)
     document = {
-        "records": page.records,
+        "records": records,
         "next_cursor": following,
         "facets": facets(here.figures.overview().stats, wanted),
     }
     return answer(request, document, headers=link_to(request, following))
+
+
+def read_page(
+    stores: Stores, wanted: RecordFilter, *, order: Order, cursor: str | None, limit: int
+) -> tuple[list[WalRecord], str | None]:
+    """Return a page of records, and the cursor of the next."""
+    after = decode_cursor(order.cursor_kind, cursor)
+    if after is not None:
+        require_cursor(after)
+    page = stores.reader.page(wanted, after=after, size=limit, newest_first=order is Order.NEWEST)
+    following = page.next_cursor and encode_cursor(order.cursor_kind, page.next_cursor)
+    return page.records, following
 
 
 @router.get(

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 
 from tallgrass.api.figures import Figures
 from tallgrass.api.hosts import LOOPBACK_NAMES
+from tallgrass.api.jobs import Jobs
 from tallgrass.api.limits import FAILURES_PER_MINUTE, Buckets
 from tallgrass.api.sessions import Sessions
 from tallgrass.bootstrap.catalog import SharedCatalog
@@ -41,12 +42,15 @@ class Service:
     requests: Buckets
     failures: Buckets
     figures: Figures
+    #: Work that outlives a request.
+    jobs: Jobs
     #: Names that a Host header may have.
     hosts: frozenset[str]
     clock: Clock
 
     def close(self) -> None:
-        """Stop the reader and close all connections."""
+        """Stop jobs and the reader, and close all connections."""
+        self.jobs.close()
         self.figures.close()
         self.items.close()
         self.reading.close()
@@ -84,6 +88,7 @@ def open_service(
         requests=Buckets(config.number("console.requests_per_minute"), monotonic=monotonic),
         failures=Buckets(FAILURES_PER_MINUTE, monotonic=monotonic),
         figures=Figures(look, monotonic=monotonic, age_s=figures_age_s),
+        jobs=Jobs(clock=clock),
         hosts=LOOPBACK_NAMES | hosts | frozenset(configured),
         clock=clock,
     )

@@ -4,9 +4,10 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from tallgrass.api.answers import answer, documents, done
+from tallgrass.api.bodies import Body, Words
 from tallgrass.api.etags import require_tag, tag_of_bytes
 from tallgrass.api.problems import documented
 from tallgrass.api.service import Here
@@ -18,19 +19,16 @@ from tallgrass.governance.switches import SwitchScope
 from tallgrass.views.text import json_bytes
 
 _NAME_MAX = 200
-_REASON_MAX = 1000
 _SWITCHES = {"type": "array", "items": {"type": "object"}}
 
 router = APIRouter(tags=["governance"])
 
 
-class Turn(BaseModel):
+class Turn(Body):
     """What a switch is to be."""
 
-    model_config = ConfigDict(extra="forbid")
-
     is_on: bool = Field(description="on: the work stops")
-    reason: str = Field(min_length=1, max_length=_REASON_MAX)
+    reason: Words
 
 
 @router.get(

@@ -49,6 +49,10 @@ def _values(here: Service) -> dict[str, Any]:
         "attention": attention(found),
         "links": LINKS,
         "statuses": [status.value for status in Status],
+        "ordered": {
+            name: {status.value: counts.get(status.value, 0) for status in Status}
+            for name, counts in found.stats.by_dataset.items()
+        },
         "units": sum(found.by_status.values()),
         "throughput": here.figures.throughput(),
         "due_lag_s": age_s(found.stats.oldest_due_at, found.now),

@@ -5,16 +5,15 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tallgrass.api.paging import LIMIT_DEFAULT, decode_cursor, encode_cursor
-from tallgrass.api.records import read_unit
+from tallgrass.api.paging import LIMIT_DEFAULT
+from tallgrass.api.records import Order, read_page, read_unit
 from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer
 from tallgrass.console.forms import back_to
 from tallgrass.console.pages import page
 from tallgrass.ledger.vocabulary import Status
-from tallgrass.views.records import facets, record_filter, require_cursor
+from tallgrass.views.records import facets, record_filter
 
-_KIND = "records"
 _TEXT_MAX = 2100
 #: The operators whose verdicts an attempt carries, with the word for people.
 OPERATORS = (
@@ -41,6 +40,7 @@ def list_records(  # noqa: PLR0913 - one a filter
     until: Text = "",
     error_code: Text = "",
     stale: bool = False,
+    order: Order = Order.NEWEST,
     cursor: Text = "",
     find: Text = "",
 ) -> Response:
@@ -57,19 +57,19 @@ def list_records(  # noqa: PLR0913 - one a filter
         "stale": stale,
     }
     wanted = record_filter(**given)
-    after = decode_cursor(_KIND, cursor or None)
-    if after is not None:
-        require_cursor(after)
     with here.reading.lent() as stores:
-        found = stores.reader.page(wanted, after=after, size=LIMIT_DEFAULT)
+        found, following = read_page(
+            stores, wanted, order=order, cursor=cursor or None, limit=LIMIT_DEFAULT
+        )
     return page(
         request,
         "records.html",
         signed=signed,
         place="Records",
-        records=found.records,
-        following=_next(request, found.next_cursor),
-        begun=after is not None,
+        records=found,
+        following=_next(request, following),
+        begun=bool(cursor),
+        order=order.value,
         facets=facets(here.figures.overview().stats, wanted),
         given=given,
         statuses=[each.value for each in Status],
@@ -100,7 +100,7 @@ def _next(request: Request, cursor: str | None) -> str:
     if cursor is None:
         return ""
     query = [(n, each) for n, each in request.query_params.multi_items() if n != "cursor" and each]
-    return f"/records?{urlencode([*query, ('cursor', encode_cursor(_KIND, cursor))])}"
+    return f"/records?{urlencode([*query, ('cursor', cursor)])}"
 
 
 def _json_of(unit: dict[str, Any]) -> dict[str, Any]:

@@ -118,10 +118,18 @@ class LedgerReader:
                 for row in tx.select("history", wal_id=wal_id)
             ]
 
-    def page(self, wanted: RecordFilter, *, after: str | None = None, size: int = 100) -> Page:
-        """Return a page of records, each read from an index in its order."""
+    def page(
+        self,
+        wanted: RecordFilter,
+        *,
+        after: str | None = None,
+        size: int = 100,
+        newest_first: bool = False,
+    ) -> Page:
+        """Return a page of records, each read from an index in its order, or against it."""
         with self._database.reading() as tx:
-            found = list(islice(self._matching(tx, wanted, after, size + 1), size + 1))
+            rows = self._matching(tx, wanted, after, size + 1, newest_first=newest_first)
+            found = list(islice(rows, size + 1))
         records = [record_from(row) for row in found[:size]]
         more = len(found) > size
         return Page(records=records, next_cursor=records[-1].wal_id if more else None)
@@ -163,27 +171,42 @@ class LedgerReader:
         return rows[0]
 
     def _matching(
-        self, tx: Transaction, wanted: RecordFilter, after: str | None, size: int
+        self,
+        tx: Transaction,
+        wanted: RecordFilter,
+        after: str | None,
+        size: int,
+        *,
+        newest_first: bool,
     ) -> Iterator[Row]:
         """Merge one index range for each wanted (dataset, status)."""
-        low = max(after or _FIRST_ID, _before(wanted.since))
         bounds = {
-            "after": low,
-            "before": first_wal_id_of(wanted.until) if wanted.until else _LAST_ID,
+            **_between(wanted, after, newest_first=newest_first),
             "error_code": wanted.error_code,
             "size": size,
         }
+        order = "_newest" if newest_first else ""
         if wanted.stale:
             datasets: Sequence[str | None] = wanted.datasets or [None]
-            ranges = [tx.select("stale_page", dataset=name, **bounds) for name in datasets]
+            query = f"stale_page{order}"
+            ranges = [tx.select(query, dataset=name, **bounds) for name in datasets]
         else:
             names = wanted.datasets or [row["dataset"] for row in tx.select("datasets")]
             ranges = [
-                tx.select("page", dataset=name, status=status.value, **bounds)
+                tx.select(f"page{order}", dataset=name, status=status.value, **bounds)
                 for name in names
                 for status in wanted.statuses or tuple(Status)
             ]
-        return merge(*ranges, key=lambda row: row["wal_id"])
+        return merge(*ranges, key=lambda row: row["wal_id"], reverse=newest_first)
+
+
+def _between(wanted: RecordFilter, after: str | None, *, newest_first: bool) -> dict[str, str]:
+    """Return the ids that a page lies between, both excluded; it goes on behind `after`."""
+    low = _before(wanted.since)
+    high = first_wal_id_of(wanted.until) if wanted.until else _LAST_ID
+    if newest_first:
+        return {"after": low, "before": min(after or _LAST_ID, high)}
+    return {"after": max(after or _FIRST_ID, low), "before": high}
 
 
 def _before(since: datetime | None) -> str:

@@ -15,7 +15,11 @@
   const wear = (theme) => {
     if (theme === "system") delete root.dataset.theme; else root.dataset.theme = theme;
     const button = document.querySelector("[data-theme-switch]");
-    if (button) { button.hidden = false; button.textContent = "Theme: " + theme; }
+    if (!button) return;
+    button.hidden = false;
+    button.textContent = { system: "◐", light: "○", dark: "●" }[theme];
+    button.title = "Theme: " + theme;
+    button.setAttribute("aria-label", button.title);
   };
   wear(kept());
   document.querySelector("[data-theme-switch]")?.addEventListener("click", () => {

@@ -6,12 +6,25 @@ WHERE dataset = :dataset AND status = :status AND wal_id > :after AND wal_id < :
   AND (:error_code::text IS NULL OR last_error_code = :error_code)
 ORDER BY wal_id LIMIT :size;
 
+-- name: page_newest(dataset, status, after, before, error_code, size)
+SELECT * FROM wal_records
+WHERE dataset = :dataset AND status = :status AND wal_id > :after AND wal_id < :before
+  AND (:error_code::text IS NULL OR last_error_code = :error_code)
+ORDER BY wal_id DESC LIMIT :size;
+
 -- name: stale_page(dataset, after, before, error_code, size)
 SELECT * FROM wal_records
 WHERE status = 'succeeded' AND last_error_code IS NOT NULL AND wal_id > :after AND wal_id < :before
   AND (:dataset::text IS NULL OR dataset = :dataset)
   AND (:error_code::text IS NULL OR last_error_code = :error_code)
 ORDER BY wal_id LIMIT :size;
+
+-- name: stale_page_newest(dataset, after, before, error_code, size)
+SELECT * FROM wal_records
+WHERE status = 'succeeded' AND last_error_code IS NOT NULL AND wal_id > :after AND wal_id < :before
+  AND (:dataset::text IS NULL OR dataset = :dataset)
+  AND (:error_code::text IS NULL OR last_error_code = :error_code)
+ORDER BY wal_id DESC LIMIT :size;
 
 -- name: export_attempts(rows)
 SELECT a.* FROM json_array_elements_text(:rows::json) AS unit (value) JOIN wal_attempts AS a ON a.wal_id = unit.value::uuid
