@@ -6,6 +6,7 @@ from typing import Any, Final
 from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tallgrass.api.hosts import require_host, require_origin
@@ -58,7 +59,8 @@ class Guards:
             message = await receive()
             size += len(message.get("body", b""))
             if size > BODY_BYTES_MAX:
-                raise too_large()
+                # The one error that the framework passes on as it reads a body.
+                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(too_large()))
             return message
 
         try:

@@ -110,10 +110,6 @@ def _require_safe(host: str, *, encrypted: bool, plain: bool) -> None:
 
 
 def _open(config: Config, host: str, names: tuple[str, ...]) -> tuple[Service, FastAPI]:
-    import logging  # noqa: PLC0415
-
-    # It warns of defaults that it reads before anybody can set them.
-    logging.getLogger("stac_fastapi").setLevel(logging.ERROR)
     try:
         from tallgrass.api.service import open_service  # noqa: PLC0415 - optional extra
         from tallgrass.console.app import create_console  # noqa: PLC0415
