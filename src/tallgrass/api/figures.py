@@ -195,15 +195,18 @@ class Listener:
 
     async def next(self, after: int, wait_s: float) -> Snapshot | None:
         """Return a look with a higher number; None when there was none for so long."""
-        latest = self._figures.latest
-        if latest is None or latest.number <= after:
+        until = self._loop.time() + wait_s
+        while not self._figures.closed:
+            # Cleared before the look is read: one that comes now is not slept through.
             self._woken.clear()
-            try:
-                await asyncio.wait_for(self._woken.wait(), wait_s)
-            except TimeoutError:
-                return None
             latest = self._figures.latest
-        return latest if latest is not None and latest.number > after else None
+            if latest is not None and latest.number > after:
+                return latest
+            try:
+                await asyncio.wait_for(self._woken.wait(), until - self._loop.time())
+            except TimeoutError:
+                break
+        return None
 
 
 def rates(past: Sequence[Moment]) -> list[float]:
