@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request, Response
 
 import tallgrass
-from tallgrass.api import codes, job_routes, live, records, status, switches
+from tallgrass.api import codes, footprints, job_routes, live, records, status, switches
 from tallgrass.api.answers import answer
 from tallgrass.api.guards import Guards, SignedInOnly
 from tallgrass.api.problems import API, SCHEMA, add_problem_answers
@@ -22,6 +22,7 @@ ROUTERS: Sequence[APIRouter] = (
     status.router,
     live.router,
     records.router,
+    footprints.router,
     switches.router,
     job_routes.router,
     codes.router,

@@ -10,13 +10,14 @@ from fastapi import APIRouter, FastAPI, Response
 from tallgrass.api.app import create_app
 from tallgrass.api.problems import RequestRefused
 from tallgrass.api.service import Service
-from tallgrass.console import error_pages, overview, records, sign_in
+from tallgrass.console import error_pages, footprints, overview, records, sign_in
 
 #: Every page, in the order of the navigation.
 ROUTERS: Sequence[APIRouter] = (
     sign_in.router,
     overview.router,
     records.router,
+    footprints.router,
 )
 _STATIC: Final = {
     "console.css": "text/css",
