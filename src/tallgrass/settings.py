@@ -437,6 +437,12 @@ SETTINGS: tuple[Setting, ...] = (
         check=_between(1, 1_000_000),
     ),
     Setting(
+        key="console.plans_folder",
+        default="tallgrass-plans",
+        doc="where the console keeps plans of replays from the request for approval until they ran",
+        check=lambda value: None if str(value).strip() else "must name a folder",
+    ),
+    Setting(
         key="governance.approval_hours",
         default=24.0,
         doc="how long a request may be approved and used",

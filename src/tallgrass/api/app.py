@@ -6,7 +6,27 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request, Response
 
 import tallgrass
-from tallgrass.api import codes, footprints, job_routes, live, records, status, switches
+from tallgrass.api import (
+    actors,
+    approvals,
+    audit,
+    codes,
+    dead_letters,
+    footprints,
+    freeze,
+    job_routes,
+    live,
+    nodes,
+    outbox,
+    poison,
+    quarantine,
+    records,
+    references,
+    replay_plans,
+    replays,
+    status,
+    switches,
+)
 from tallgrass.api.answers import answer
 from tallgrass.api.guards import Guards, SignedInOnly
 from tallgrass.api.problems import API, SCHEMA, add_problem_answers
@@ -23,7 +43,19 @@ ROUTERS: Sequence[APIRouter] = (
     live.router,
     records.router,
     footprints.router,
+    replay_plans.router,
+    replays.router,
     switches.router,
+    freeze.router,
+    approvals.router,
+    references.router,
+    actors.router,
+    audit.router,
+    dead_letters.router,
+    quarantine.router,
+    poison.router,
+    outbox.router,
+    nodes.router,
     job_routes.router,
     codes.router,
 )

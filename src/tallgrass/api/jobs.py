@@ -34,6 +34,7 @@ class JobKind(StrEnum):
     BACKFILL = "backfill"
     RECONCILE = "reconcile"
     VERIFY = "verify"
+    AUDIT_CHECK = "audit-check"
     POISON_FEED = "poison-feed"
 
 
@@ -200,8 +201,20 @@ class Jobs:
             state = JobState.STOPPED if stop.is_set() else JobState.DONE
             self._end(job_id, state, result=result)
 
-    def _end(self, job_id: str, state: JobState, **outcome: Mapping[str, Any]) -> None:
+    def _end(
+        self,
+        job_id: str,
+        state: JobState,
+        *,
+        result: Mapping[str, Any] | None = None,
+        problem: Mapping[str, Any] | None = None,
+    ) -> None:
         with self._lock:
-            job = self._jobs[job_id]
-            self._jobs[job_id] = replace(job, state=state, ended_at=self._clock(), **outcome)
+            self._jobs[job_id] = replace(
+                self._jobs[job_id],
+                state=state,
+                ended_at=self._clock(),
+                result=result,
+                problem=problem,
+            )
             del self._running[job_id]

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -15,13 +16,15 @@ from tallgrass.api.jobs import Jobs
 from tallgrass.api.limits import FAILURES_PER_MINUTE, Buckets
 from tallgrass.api.sessions import Sessions
 from tallgrass.bootstrap.catalog import SharedCatalog
-from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.datasets import open_catalogue, open_policies
+from tallgrass.bootstrap.kept_plans import KeptPlans
 from tallgrass.bootstrap.overview import read_overview
 from tallgrass.bootstrap.store_pool import StorePool
 from tallgrass.bootstrap.stores import open_current_stores
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
+from tallgrass.governance.policy import Policies
 from tallgrass.views.status import Overview
 
 _SECRET_BYTES = 32
@@ -33,6 +36,7 @@ class Service:
 
     config: Config
     catalogue: Catalogue
+    policies: Policies
     #: Connections that only read, and those of acts and sign-ins.
     reading: StorePool
     writing: StorePool
@@ -44,6 +48,8 @@ class Service:
     figures: Figures
     #: Work that outlives a request.
     jobs: Jobs
+    #: Plans of replays that wait for an approval, or for the rest of their run.
+    plans: KeptPlans
     #: Names that a Host header may have.
     hosts: frozenset[str]
     clock: Clock
@@ -77,6 +83,7 @@ def open_service(
     return Service(
         config=config,
         catalogue=catalogue,
+        policies=open_policies(config, catalogue),
         reading=reading,
         writing=StorePool(lambda: open_current_stores(config, catalogue=catalogue)),
         items=SharedCatalog(config),
@@ -89,6 +96,7 @@ def open_service(
         failures=Buckets(FAILURES_PER_MINUTE, monotonic=monotonic),
         figures=Figures(look, monotonic=monotonic, age_s=figures_age_s),
         jobs=Jobs(clock=clock),
+        plans=KeptPlans(Path(config.text("console.plans_folder"))),
         hosts=LOOPBACK_NAMES | hosts | frozenset(configured),
         clock=clock,
     )

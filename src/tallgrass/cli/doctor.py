@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from tallgrass.cli.anchors import read_anchors
+from tallgrass.bootstrap.audit_anchors import read_anchors
 from tallgrass.cli.failures import ERROR
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import hide_credentials, print_json
