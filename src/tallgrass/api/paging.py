@@ -12,6 +12,8 @@ from tallgrass.errors import InvalidInput
 LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 1000
 _CURSOR_CHARS_MAX = 500
+#: Rows have numbers of 64 bits.
+_NUMBER_MAX = 2**63 - 1
 
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX, description="entries on a page")]
 Cursor = Annotated[
@@ -38,6 +40,16 @@ def decode_cursor(kind: str, cursor: str | None) -> str | None:
     if found != kind or encode_cursor(kind, place) != cursor:
         raise _not_a_cursor(cursor)
     return place
+
+
+def decode_number(kind: str, cursor: str | None) -> int:
+    """The same for a list whose places are numbers; 0 is its beginning."""
+    place = decode_cursor(kind, cursor)
+    if place is None:
+        return 0
+    if not place.isascii() or not place.isdigit() or len(place) > len(str(_NUMBER_MAX)):
+        raise _not_a_cursor(cursor or "")
+    return min(int(place), _NUMBER_MAX)
 
 
 def next_link(request: Request, cursor: str | None) -> dict[str, str]:

@@ -24,7 +24,8 @@ from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.errors import GuardRefused, UnknownRecord
-from tallgrass.governance.actors import Acting, Actor, Role
+from tallgrass.governance.actors import Acting, Actor, Role, name_of
+from tallgrass.governance.audit import AuditEntry
 from tallgrass.governance.gate import Rule
 from tallgrass.governance.policy import ReplayMode
 from tallgrass.governance.switches import SwitchedOff, SwitchScope
@@ -266,7 +267,7 @@ class DeadLetterDesk:
             borne=borne,
         )
 
-    def close(self, run: Run) -> tuple[DrainReport, bool]:
+    def close(self, run: Run, *, by: Acting) -> tuple[DrainReport, bool]:
         """Settle a run's records and remove its queue; refused while anything may be in there.
 
         The ledger is asked before the queue: what was sent and is not at an end there may be in
@@ -284,6 +285,17 @@ class DeadLetterDesk:
                 raise self._not_empty(run_id, "the queue of the run is not empty")
         if not report.units.due:
             stores.replays.finish(run)
+        stores.audit.append(
+            [
+                AuditEntry(
+                    actor=name_of(by),
+                    action="dlq_close",
+                    subject=run_id,
+                    reason=PURPOSE,
+                    detail={"queue_removed": has_queue},
+                )
+            ]
+        )
         return report, has_queue
 
     def _not_empty(self, run_id: str, why: str) -> GuardRefused:
