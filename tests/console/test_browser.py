@@ -1,0 +1,73 @@
+"""The console in a real browser, on a really ingested store."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import expect
+
+from tests.support.builders import unit
+from tests.support.console import console_process
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext
+
+    from tests.support.backends import Backend
+
+#: A slow machine is no error.
+PATIENCE_MS = 60_000
+
+
+def test_the_overview_follows_the_ledger(ingested: Backend, context: BrowserContext) -> None:
+    """Signed in by the link, one sees a unit that was recorded meanwhile, without loading again."""
+    queue = f"sqlite:///{ingested.path.with_name('queue.db')}"
+    troubles: list[str] = []
+    context.set_default_timeout(PATIENCE_MS)
+    with console_process(ingested.url, "--queue", queue) as served:
+        page = context.new_page()
+        page.on("console", lambda told: troubles.append(told.text))
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.goto(served.link)
+        expect(page).to_have_url(f"{served.url}/", timeout=PATIENCE_MS)
+        units = page.locator("[data-figure=units]")
+        expect(units).to_have_text("60", timeout=PATIENCE_MS)
+        page.evaluate("window.sameDocument = true")
+        record(ingested)
+        expect(units).to_have_text("61", timeout=PATIENCE_MS)
+        assert page.evaluate("window.sameDocument") is True
+        page.get_by_role("link", name=re.compile("units failed")).first.click()
+        page.locator("th.object a").first.click()
+        expect(page.get_by_role("heading", name="Attempts")).to_be_visible(timeout=PATIENCE_MS)
+        page.goto("about:blank")
+    assert troubles == []
+
+
+def test_the_theme_follows_the_system_and_the_switch(
+    ingested: Backend, context: BrowserContext
+) -> None:
+    """The switch goes from the system's colours to light and dark, and is kept."""
+    context.set_default_timeout(PATIENCE_MS)
+    with console_process(ingested.url) as served:
+        page = context.new_page()
+        page.goto(served.link)
+        paper = "getComputedStyle(document.documentElement).backgroundColor"
+        light = page.evaluate(paper)
+        page.emulate_media(color_scheme="dark")
+        dark = page.evaluate(paper)
+        assert light != dark
+        page.get_by_role("button", name="Theme: system").click()
+        assert page.evaluate(paper) == light
+        page.reload()
+        assert page.evaluate(paper) == light
+        page.get_by_role("button", name="Theme: light").click()
+        assert page.evaluate(paper) == dark
+        page.goto("about:blank")
+
+
+def record(backend: Backend) -> None:
+    """Record one more unit, as a worker would."""
+    stores = backend.open()
+    worker = stores.leases.register("w", ingest_run_id="run", lease_s=3600)
+    stores.ledger.record_and_claim(worker, [unit(1)])
+    stores.close()
