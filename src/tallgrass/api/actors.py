@@ -144,7 +144,12 @@ def actor_as_read(stores: Stores, name: str) -> tuple[str, dict[str, Any]]:
     found = [each for each in stores.actors.list() if each.name == name]
     if not found:
         raise UnknownRecord(f"there is no actor {name[:80]}", code="actor_unknown")
-    now = {"actor": plain(found[0])}
+    return tag_of_actor(found[0])
+
+
+def tag_of_actor(stored: object) -> tuple[str, dict[str, Any]]:
+    """Return the tag of an actor as the store has them, and their document."""
+    now = {"actor": plain(stored)}
     return tag_of_bytes(json_bytes(now)), now
 
 

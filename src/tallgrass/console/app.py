@@ -10,14 +10,36 @@ from fastapi import APIRouter, FastAPI, Response
 from tallgrass.api.app import create_app
 from tallgrass.api.problems import RequestRefused
 from tallgrass.api.service import Service
-from tallgrass.console import error_pages, footprints, overview, records, sign_in
+from tallgrass.console import (
+    actors,
+    approvals,
+    audit,
+    error_pages,
+    footprints,
+    governance,
+    overview,
+    records,
+    references,
+    replay,
+    replay_runs,
+    sign_in,
+    units,
+)
 
 #: Every page, in the order of the navigation.
 ROUTERS: Sequence[APIRouter] = (
     sign_in.router,
     overview.router,
     records.router,
+    units.router,
     footprints.router,
+    replay.router,
+    replay_runs.router,
+    governance.router,
+    approvals.router,
+    references.router,
+    actors.router,
+    audit.router,
 )
 _STATIC: Final = {
     "console.css": "text/css",
