@@ -22,7 +22,7 @@ def test_every_answer_has_the_headers(console: Console, path: str) -> None:
     headers = console.browser_of().get(path).headers
     assert headers["content-security-policy"] == POLICY
     assert headers["x-content-type-options"] == "nosniff"
-    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["referrer-policy"] == "same-origin"
     assert headers["cross-origin-opener-policy"] == "same-origin"
     assert "unsafe" not in POLICY
 
