@@ -35,7 +35,8 @@ class JobKind(StrEnum):
     RECONCILE = "reconcile"
     VERIFY = "verify"
     AUDIT_CHECK = "audit-check"
-    POISON_FEED = "poison-feed"
+    RETENTION = "retention"
+    VALIDATE = "validate"
 
 
 class JobState(StrEnum):

@@ -95,7 +95,7 @@ def export(  # noqa: PLR0913 - one parameter an option
         search=_search(collections, bbox, times),
     )
     from tallgrass.bootstrap.datasets import open_catalogue  # noqa: PLC0415 - help is quick
-    from tallgrass.cli.stac_collections import require_collections  # noqa: PLC0415
+    from tallgrass.bootstrap.named_collections import require_collections  # noqa: PLC0415
 
     with invocation.stores(read_only=True) as stores, stores.catalog.view() as view:
         require_collections(collections, view, open_catalogue(invocation.config))
