@@ -24,7 +24,7 @@ from tallgrass.governance.actors import Role
 from tallgrass.views.governance import entry_document
 
 _PATH = "/governance/audit"
-_PAGE = 50
+_PAGE = 25
 _TEXT_MAX = 300
 _CURSOR_MAX = 500
 _FILTERS = ("actor", "action", "subject")
