@@ -1,11 +1,10 @@
 """The ledger: its records by filters, and everything that is known of one unit."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from tallgrass.api.answers import answer, documents
@@ -13,15 +12,21 @@ from tallgrass.api.etags import tag_of_version
 from tallgrass.api.paging import LIMIT_DEFAULT, Cursor, Limit, decode_cursor, encode_cursor
 from tallgrass.api.paging import next_link as link_to
 from tallgrass.api.problems import documented
-from tallgrass.api.service import Here
+from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer
 from tallgrass.bootstrap.stores import Stores
+from tallgrass.bootstrap.units import find_units, read_unit
+from tallgrass.errors import InvalidInput
 from tallgrass.ledger.record import WalRecord
 from tallgrass.ledger.record_filter import RecordFilter
-from tallgrass.views.records import facets, record_filter, require_cursor, unit_document
+from tallgrass.views.places import record_as_told, telling_of
+from tallgrass.views.records import facets, record_filter, require_cursor
 
 _TEXT_MAX = 200
 _URI_MAX = 2100
+#: Records that one page looks through for a code or an intent.
+LOOK_AT_MOST = 20_000
+_FOUND = "records-found"
 _COUNTS = {"type": "object", "additionalProperties": {"type": "integer"}}
 
 router = APIRouter(tags=["records"])
@@ -49,7 +54,10 @@ class Order(StrEnum):
         "A page of records by data time, and how many there are of each kind.",
         records={"type": "array", "items": {"type": "object"}},
         next_cursor={"type": ["string", "null"]},
-        facets={"type": "object", "properties": {"status": _COUNTS, "dataset": _COUNTS}},
+        facets={
+            "type": "object",
+            "properties": {"status": _COUNTS, "dataset": _COUNTS, "error_code": _COUNTS},
+        },
     ),
     response_class=Response,
 )
@@ -63,26 +71,45 @@ def list_records(  # noqa: PLR0913 - one a filter
     since: Text = None,
     until: Text = None,
     error_code: Text = None,
+    intent: Text = None,
     stale: bool = False,
+    find: Annotated[
+        str | None,
+        Query(
+            max_length=_URI_MAX,
+            description="a wal_id, an object's URI or an item's id, or its beginning; stands alone",
+        ),
+    ] = None,
     order: Order = Order.OLDEST,
     limit: Limit = LIMIT_DEFAULT,
     cursor: Cursor = None,
 ) -> Response:
-    """List records; all filters hold together."""
+    """List records; all filters hold together.
+
+    Codes and intents are looked for in a bounded number of records: a page may be short, even
+    empty, and still have a `next_cursor`.
+    """
     wanted = record_filter(
         datasets=dataset,
         statuses=status,
         since=since,
         until=until,
         error_code=error_code,
+        intent=intent,
         stale=stale,
     )
+    if find and wanted != record_filter():
+        raise InvalidInput("find stands alone: leave the other filters out")
     with here.reading.lent() as stores:
-        records, following = read_page(stores, wanted, order=order, cursor=cursor, limit=limit)
+        if find:
+            records, following, _ = read_found(stores, find, cursor=cursor, limit=limit)
+        else:
+            records, following = read_page(stores, wanted, order=order, cursor=cursor, limit=limit)
+        codes = stores.reader.codes(wanted.datasets, look_at_most=LOOK_AT_MOST)
     document = {
-        "records": records,
+        "records": as_told(here, records),
         "next_cursor": following,
-        "facets": facets(here.figures.overview().stats, wanted),
+        "facets": {**facets(here.figures.overview().stats, wanted), "error_code": codes},
     }
     return answer(request, document, headers=link_to(request, following))
 
@@ -94,9 +121,33 @@ def read_page(
     after = decode_cursor(order.cursor_kind, cursor)
     if after is not None:
         require_cursor(after)
-    page = stores.reader.page(wanted, after=after, size=limit, newest_first=order is Order.NEWEST)
+    page = stores.reader.page(
+        wanted,
+        after=after,
+        size=limit,
+        newest_first=order is Order.NEWEST,
+        look_at_most=LOOK_AT_MOST,
+    )
     following = page.next_cursor and encode_cursor(order.cursor_kind, page.next_cursor)
     return page.records, following
+
+
+def read_found(
+    stores: Stores, name: str, *, cursor: str | None, limit: int
+) -> tuple[list[WalRecord], str | None, bool]:
+    """Return a page of the units of a name, the next cursor, and whether it is all of a name."""
+    after = decode_cursor(_FOUND, cursor)
+    if after is not None:
+        require_cursor(after)
+    found = find_units(stores, name, after=after, size=limit)
+    following = found.next_cursor and encode_cursor(_FOUND, found.next_cursor)
+    return found.records, following, found.exact
+
+
+def as_told(here: Service, records: Sequence[WalRecord]) -> list[WalRecord]:
+    """Return records that tell no place more exactly than their policies allow."""
+    tellings = {name: telling_of(here.policies, name) for name in {r.dataset for r in records}}
+    return [record_as_told(record, tellings[record.dataset]) for record in records]
 
 
 @router.get(
@@ -110,6 +161,7 @@ def read_page(
         events={"type": "array", "items": {"type": "object"}},
         item={"type": ["object", "null"]},
         provenance={"type": ["object", "null"]},
+        withheld={"type": ["string", "null"]},
     ),
     response_class=Response,
 )
@@ -121,36 +173,5 @@ def show_record(
 ) -> Response:
     """Tell everything that is known of one unit."""
     with here.reading.lent() as stores:
-        document = read_unit(stores, wal_id)
+        document = read_unit(stores, here.policies, wal_id)
     return answer(request, document, tag=tag_of_version(document["record"].version))
-
-
-def read_unit(stores: Stores, name: str) -> dict[str, Any]:
-    """Read one unit by its wal_id or its object's URI."""
-    record = stores.reader.record(name)
-    attempts = stores.reader.attempts(record.wal_id)
-    document = unit_document(record, attempts, stores.reader.annotations(record.wal_id))
-    item = provenance = None
-    if record.stac_item_id is not None and record.stac_collection_id is not None:
-        item = stores.catalog.item(record.stac_collection_id, record.stac_item_id)
-        provenance = stores.catalog.provenance(record.stac_collection_id, record.stac_item_id)
-    return {
-        **document,
-        "attempts": [_told(each) for each in attempts],
-        "history": stores.reader.history(record.wal_id),
-        "events": stores.deliveries.of_unit(record.wal_id),
-        "item": _parsed(item),
-        "provenance": _parsed(provenance),
-    }
-
-
-def _told(attempt: Any) -> Mapping[str, object]:
-    """Return an attempt with its evidence as the document that it is."""
-    names = type(attempt).__dataclass_fields__
-    return {name: getattr(attempt, name) for name in names} | {
-        "evidence": _parsed(attempt.evidence)
-    }
-
-
-def _parsed(body: bytes | None) -> Any:
-    return None if body is None else orjson.loads(body)

@@ -57,14 +57,17 @@ class View:
 WHOLE: Final = View(west=WORLD[0], south=WORLD[1], east=WORLD[2], north=WORLD[3])
 
 
-def view_of(box: Box | None) -> View:
-    """Return a view of a box with something around it, neither too near nor too flat."""
+def view_of(box: Box | None, *, least: float = _SPAN_MIN) -> View:
+    """Return a view of a box with something around it, neither too near nor too flat.
+
+    It is at least so many degrees wide.
+    """
     if box is None:
         return WHOLE
     west, south, east, north = box
     east += _ROUND if east < west else 0.0
-    width = max((east - west) * (1 + 2 * _MARGIN), _SPAN_MIN)
-    height = max((north - south) * (1 + 2 * _MARGIN), _SPAN_MIN / _WIDE)
+    width = max((east - west) * (1 + 2 * _MARGIN), least)
+    height = max((north - south) * (1 + 2 * _MARGIN), least / _WIDE)
     width, height = max(width, height * _NARROW), max(height, width / _WIDE)
     if width >= _ROUND * 0.8 or height >= 2 * _POLE:
         return WHOLE
@@ -78,17 +81,11 @@ def view_of(box: Box | None) -> View:
 
 def world_map(shapes: Sequence[Shape], view: View, *, name: str, told: str) -> Markup:
     """Draw shapes on the coastlines; the page says the same in words beside it."""
-    content = Markup("").join(
-        [
-            Markup('<path class="land" d="{}"/>').format(coastlines()),
-            Markup('<path class="grid" d="{}"/>').format(_grid(view)),
-            *map(_drawn, shapes),
-        ]
+    ground = Markup('<path class="land" d="{}"/><path class="grid" d="{}"/>').format(
+        coastlines(), _grid(view)
     )
-    if view.east > _EDGE:
-        shift = f"{_ROUND * PARTS:.0f}"
-        again = Markup('<g transform="translate({} 0)">{}</g>').format(shift, content)
-        content = Markup("<g>{}</g>{}").format(content, again)
+    # All of the ground first: land reaches over the edge, and must not cover what lies on it.
+    content = _repeated(ground, view) + _repeated(Markup("").join(map(_drawn, shapes)), view)
     x, y = _place(view.west, view.north)
     width, height = (view.east - view.west) * PARTS, (view.north - view.south) * PARTS
     return Markup(
@@ -105,6 +102,14 @@ def world_map(shapes: Sequence[Shape], view: View, *, name: str, told: str) -> M
         told=told,
         content=content,
     )
+
+
+def _repeated(drawn: Markup, view: View) -> Markup:
+    """Return what is drawn, and again one world further east where the view reaches there."""
+    if view.east <= _EDGE:
+        return drawn
+    shift = f"{_ROUND * PARTS:.0f}"
+    return drawn + Markup('<g transform="translate({} 0)">{}</g>').format(shift, drawn)
 
 
 @cache

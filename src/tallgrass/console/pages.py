@@ -84,7 +84,13 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count": count, "instant": instant, "duration": span, "json": as_json}
+    environment.filters |= {
+        "ago": ago,
+        "count": count,
+        "duration": span,
+        "instant": instant,
+        "json": as_json,
+    }
     environment.globals |= {
         "asset": asset,
         "charts": charts,
@@ -101,6 +107,14 @@ def count(number: float | None) -> str:
 def instant(when: datetime | None) -> str:
     """Return an instant for people: to the second, in UTC."""
     return "–" if when is None else f"{when:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def ago(when: datetime, now: datetime) -> str:
+    """Return how long ago something was, or when it will be."""
+    seconds = (now - when).total_seconds()
+    if round(seconds) == 0:
+        return "just now"
+    return f"{duration(seconds)} ago" if seconds > 0 else f"in {duration(-seconds)}"
 
 
 def span(seconds: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Records: found by filters, and the life of one unit."""
+"""Records: found by a name or its beginning, or by filters."""
 
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -6,26 +6,22 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Request, Response
 
 from tallgrass.api.paging import LIMIT_DEFAULT
-from tallgrass.api.records import Order, read_page, read_unit
+from tallgrass.api.records import LOOK_AT_MOST, Order, as_told, read_found, read_page
 from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer
 from tallgrass.console.forms import back_to
 from tallgrass.console.pages import page
-from tallgrass.ledger.vocabulary import Status
+from tallgrass.ledger.vocabulary import Intent, Status
 from tallgrass.views.records import facets, record_filter
 
 _TEXT_MAX = 2100
-#: The operators whose verdicts an attempt carries, with the word for people.
-OPERATORS = (
-    ("integrity_status", "Integrity"),
-    ("metadata_status", "Metadata"),
-    ("stac_status", "STAC"),
-    ("provenance_status", "Provenance"),
-)
+#: Codes that are offered.
+_CODES_MAX = 12
 
 router = APIRouter()
 
 Text = Annotated[str, Query(max_length=_TEXT_MAX)]
+Names = Annotated[list[str], Query(max_length=50)]
 
 
 @router.get("/records")
@@ -34,75 +30,66 @@ def list_records(  # noqa: PLR0913 - one a filter
     here: Here,
     signed: Viewer,
     *,
-    dataset: Annotated[list[str], Query(max_length=50)] = [],  # noqa: B006 - FastAPI copies it
-    status: Annotated[list[str], Query(max_length=50)] = [],  # noqa: B006
+    dataset: Names = [],  # noqa: B006 - FastAPI copies it
+    status: Names = [],  # noqa: B006
     since: Text = "",
     until: Text = "",
     error_code: Text = "",
+    intent: Text = "",
     stale: bool = False,
     order: Order = Order.NEWEST,
     cursor: Text = "",
     find: Text = "",
 ) -> Response:
-    """List records; an id or an object's address leads to its unit."""
-    if find.strip():
-        with here.reading.lent() as stores:
-            return back_to(f"/records/{stores.reader.record(find.strip()).wal_id}")
+    """List records; the whole name of a unit leads to its page."""
     given: dict[str, Any] = {
         "datasets": [each for each in dataset if each],
         "statuses": [each for each in status if each],
         "since": since or None,
         "until": until or None,
         "error_code": error_code or None,
+        "intent": intent or None,
         "stale": stale,
     }
-    wanted = record_filter(**given)
+    name, after = find.strip(), cursor or None
+    wanted = record_filter() if name else record_filter(**given)
     with here.reading.lent() as stores:
-        found, following = read_page(
-            stores, wanted, order=order, cursor=cursor or None, limit=LIMIT_DEFAULT
-        )
+        if name:
+            found, following, exact = read_found(stores, name, cursor=after, limit=LIMIT_DEFAULT)
+            if exact and found:
+                return back_to(f"/records/{found[0].wal_id}")
+        else:
+            found, following = read_page(
+                stores, wanted, order=order, cursor=after, limit=LIMIT_DEFAULT
+            )
+        codes = stores.reader.codes(wanted.datasets, look_at_most=LOOK_AT_MOST)
     return page(
         request,
         "records.html",
         signed=signed,
         place="Records",
-        records=found,
-        following=_next(request, following),
-        begun=bool(cursor),
+        now=here.clock(),
+        records=as_told(here, found),
+        following=_address(request, following),
+        first=_address(request, ""),
+        begun=after is not None,
+        cut=following is not None and len(found) < LIMIT_DEFAULT,
         order=order.value,
         facets=facets(here.figures.overview().stats, wanted),
+        codes=dict(list(codes.items())[:_CODES_MAX]),
         given=given,
+        find=name,
+        filtered=any(given.values()),
         statuses=[each.value for each in Status],
+        intents=[each.value for each in Intent],
     )
 
 
-@router.get("/records/{wal_id}")
-def show_unit(request: Request, here: Here, signed: Viewer, wal_id: str) -> Response:
-    """Show the life of one unit."""
-    with here.reading.lent() as stores:
-        unit = read_unit(stores, wal_id)
-    return page(
-        request,
-        "unit.html",
-        signed=signed,
-        place="Records",
-        unit=unit,
-        record=unit["record"],
-        attempts=list(reversed(unit["attempts"])),
-        operators=OPERATORS,
-        document=_json_of(unit),
-        done=request.query_params.get("done", "")[:200],
-    )
-
-
-def _next(request: Request, cursor: str | None) -> str:
-    """Return the address of the next page: the same question, further on."""
+def _address(request: Request, cursor: str | None) -> str:
+    """Return the same question from another place on; nothing where there is none."""
     if cursor is None:
         return ""
     query = [(n, each) for n, each in request.query_params.multi_items() if n != "cursor" and each]
-    return f"/records?{urlencode([*query, ('cursor', cursor)])}"
-
-
-def _json_of(unit: dict[str, Any]) -> dict[str, Any]:
-    """Return what the unit's JSON shows: the record as the ledger holds it."""
-    return {"record": unit["record"], "lineage": unit["lineage"]}
+    if cursor:
+        query.append(("cursor", cursor))
+    return f"/records?{urlencode(query)}" if query else "/records"

@@ -103,6 +103,12 @@ class CatalogReader:
             rows = tx.select("provenance_document", wal_id=wal_id, activity_id=activity_id)
         return bytes(rows[0]["body"]) if rows else None
 
+    def activities(self, wal_id: str, *, size: int) -> list[tuple[bytes, bytes]]:
+        """Return the provenance of a unit's activities, body and run part, the newest first."""
+        with self._database.reading() as tx:
+            rows = tx.select("provenance_of_unit", wal_id=wal_id, size=size)
+        return [(bytes(row["body"]), bytes(row["run"])) for row in rows]
+
     def collections(self) -> list[bytes]:
         """Return all collections in order of their ids."""
         with self._database.reading() as tx:

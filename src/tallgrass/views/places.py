@@ -6,7 +6,7 @@ places are no more exact than the policy of today says, whatever it was when the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tallgrass.governance.gate import Action, GateRequest, gate
@@ -19,12 +19,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tallgrass.governance.policy import Policies
+    from tallgrass.ledger.record import WalRecord
     from tallgrass.stac.geometry import Box
 
 _ROUND = 360.0
 _EDGE = 180.0
 #: Members of an item that tell where it lies.
 _PLACES = frozenset({"geometry", "bbox", "properties"})
+#: Fields of a record that may spell coordinates.
+_WORDS_OF_A_RECORD = (
+    "object_uri",
+    "last_error_message",
+    "stac_item_id",
+    "stac_item_href",
+    "extensions",
+    "next_object",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +59,15 @@ def told(value: object, telling: Telling) -> Any:
     """Return a value in JSON's types, with its places as exact as may be told."""
     document = plain(value)
     return snapped(document, decimals_of(telling.degrees)) if telling.degrees else document
+
+
+def record_as_told(record: WalRecord, telling: Telling) -> WalRecord:
+    """Return a record whose names and words tell no place more exactly than may be told."""
+    if not telling.degrees:
+        return record
+    return replace(
+        record, **{name: told(getattr(record, name), telling) for name in _WORDS_OF_A_RECORD}
+    )
 
 
 def item_as_told(item: Mapping[str, Any] | None, telling: Telling) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tallgrass.error_codes import is_unit_code, nearest
 from tallgrass.errors import InvalidInput
 from tallgrass.ledger.record_filter import RecordFilter
-from tallgrass.ledger.vocabulary import Status, word
+from tallgrass.ledger.vocabulary import Intent, Status, word
 from tallgrass.views.times import time_or_date
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def record_filter(
     since: str | None = None,
     until: str | None = None,
     error_code: str | None = None,
+    intent: str | None = None,
     stale: bool = False,
 ) -> RecordFilter:
     """Read the conditions as people write them; those that exclude each other are refused."""
@@ -37,6 +38,7 @@ def record_filter(
         since=time_or_date(since),
         until=time_or_date(until),
         error_code=error_code,
+        intent=None if intent is None else word(Intent, intent),
         stale=stale,
     )
     _require_sensible(wanted)

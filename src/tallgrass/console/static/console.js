@@ -42,6 +42,18 @@
     setTimeout(look, 3000);
   }
 
+  // --- documents can be copied ---------------------------------------------------------------------
+
+  for (const button of navigator.clipboard ? document.querySelectorAll("[data-copy]") : []) {
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      const text = document.getElementById(button.dataset.copy)?.textContent ?? "";
+      try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; }
+      catch { button.textContent = "Not copied"; }
+      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    });
+  }
+
   // --- live figures ------------------------------------------------------------------------------
 
   const say = (text) => {

@@ -22,6 +22,9 @@ SELECT x.wal_id FROM found CROSS JOIN stac_items AS x
 WHERE x.collection_id = found.collection_id AND x.item_id >= :first AND x.item_id < :last
 ORDER BY x.collection_id, x.item_id LIMIT :size;
 
+-- name: provenance_of_unit(wal_id, size)
+SELECT body, run FROM provenance WHERE wal_id = :wal_id ORDER BY attempt_no DESC LIMIT :size;
+
 -- name: collection_bodies()
 SELECT collection_id, body FROM stac_collections ORDER BY collection_id;
 
