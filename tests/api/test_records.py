@@ -44,13 +44,15 @@ def test_pages_follow_each_other_in_both_orders(reader: Client) -> None:
     assert len(everything) == 10
     for order, expected in (("oldest", everything), ("newest", everything[::-1])):
         found, path = [], f"/api/v1/records?limit=3&order={order}"
+        cursors = []
         for _ in range(4):
             answer = reader.get(path)
             found += [each["object_uri"] for each in answer.json()["records"]]
+            cursors.append(answer.json()["next_cursor"])
             path = answer.links.get("next", {}).get("url", "")
         assert found == expected
         assert path == ""
-        assert answer.json()["next_cursor"] is None
+        assert [cursor is None for cursor in cursors] == [False, False, False, True]
 
 
 def test_newest_first_keeps_all_filters(reader: Client) -> None:

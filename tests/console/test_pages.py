@@ -26,7 +26,7 @@ def test_the_overview_says_what_to_look_at(console: Console) -> None:
     """By hand, of the ten units: 2 failed, 1 quarantined, 1 stale, a switch; each is a link."""
     page = console.browser_of().get("/").text
     text = words(page)
-    for said in ("2 units failed", "1 unit quarantined", "1 unit behind", "nexrad-l2 is switched"):
+    for said in ("2 units failed", "1 unit quarantined", "1 unit stale", "nexrad-l2 is switched"):
         assert said in text
     for link in ("/records?status=failed", "/records?status=quarantined", "/governance"):
         assert f'href="{link}"' in page

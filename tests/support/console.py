@@ -5,18 +5,19 @@ from __future__ import annotations
 import signal
 import subprocess
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from starlette.testclient import TestClient
 
 from tallgrass.api.service import Service, open_service
+from tallgrass.config import load_config
 from tallgrass.console.app import create_console
 from tests.cli.command import PROGRAM, environment
 from tests.support.governance import token_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from fastapi import FastAPI
 
@@ -86,9 +87,13 @@ class Console:
 
 
 @contextmanager
-def console_at(backend: Backend, **injected: Any) -> Iterator[Console]:
+def console_at(
+    backend: Backend, settings: Mapping[str, Any] | None = None, **injected: Any
+) -> Iterator[Console]:
     """Open the console over a database; its figures are never older than the request."""
-    service = open_service(backend.config(), **{"figures_age_s": 0.0, **injected})
+    config = load_config(environment={}, flags={"database.url": backend.url, **(settings or {})})
+    config = replace(config, rules=backend.config().rules)
+    service = open_service(config, **{"figures_age_s": 0.0, **injected})
     console = Console(service, create_console(service))
     try:
         yield console

@@ -95,7 +95,7 @@ def _units(found: Overview) -> Iterator[Attention]:
     named = (
         (counts[Status.FAILED.value], "failed", Subject.FAILED, Level.WARNING),
         (counts[Status.QUARANTINED.value], "quarantined", Subject.QUARANTINED, Level.WARNING),
-        (sum(found.stats.stale.values()), "behind their object", Subject.STALE, Level.WARNING),
+        (sum(found.stats.stale.values()), "stale", Subject.STALE, Level.WARNING),
     )
     for number, what, subject, level in named:
         if number:
