@@ -15,6 +15,17 @@ router = APIRouter(tags=["codes"])
 
 
 @router.get(
+    "/codes",
+    responses=documented()
+    | documents("The whole registry.", codes={"type": "array", "items": {"type": "object"}}),
+    response_class=Response,
+)
+def list_codes(request: Request, _signed: Viewer) -> Response:
+    """List all codes."""
+    return answer(request, {"codes": list(registry().values())})
+
+
+@router.get(
     "/codes/{code}",
     responses=documented(HTTPStatus.NOT_FOUND)
     | documents(

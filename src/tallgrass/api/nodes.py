@@ -3,7 +3,7 @@
 from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path as Folder
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field
@@ -17,13 +17,13 @@ from tallgrass.api.sign_in import Viewer, writer
 from tallgrass.bootstrap.node_clearing import clear_failed
 from tallgrass.bootstrap.node_reports import newest_runs, read_budgets, read_run
 from tallgrass.bootstrap.nodes import plan_clearing, plan_rerun
-from tallgrass.errors import InvalidInput
+from tallgrass.errors import InvalidInput, NodeWalDamaged, Refused
 from tallgrass.governance.actors import Actor, Role
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.nodes.cache_store import FolderCache
 from tallgrass.nodes.error_budget import BudgetPolicy, ErrorBudgets
 from tallgrass.nodes.rebuild import forget_node
-from tallgrass.nodes.run_summary import RunStatus
+from tallgrass.nodes.run_summary import RunStatus, RunSummary
 from tallgrass.views.text import plain
 
 _TEXT_MAX = 200
@@ -57,7 +57,7 @@ def list_runs(
 
 @router.get(
     "/runs/{run_id}",
-    responses=documented(HTTPStatus.NOT_FOUND)
+    responses=documented(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
     | documents("A run and its tasks.", run={"type": "object"}, tasks=_OBJECTS),
     response_class=Response,
 )
@@ -70,7 +70,7 @@ def show_run(
     task: Task = None,
 ) -> Response:
     """Show a run's nodes; inputs and results themselves are not shown: they may be sensitive."""
-    summary, tasks = read_run(folder_of(here), run_id, node_id=node, task_id=task)
+    summary, tasks = run_of(here, run_id, node_id=node, task_id=task)
     return answer(request, {"run": plain(summary), "tasks": tasks})
 
 
@@ -222,6 +222,16 @@ def clear_node(
             wait_s=_WAIT_S,
         )
     return done({"run_id": run_id, "node_id": node_id, "cleared": cleared})
+
+
+def run_of(
+    here: Service, run_id: str, *, node_id: str | None = None, task_id: str | None = None
+) -> tuple[RunSummary, list[dict[str, Any]]]:
+    """Read a run; a damaged journal is no fault of this server, and is told as what it is."""
+    try:
+        return read_run(folder_of(here), run_id, node_id=node_id, task_id=task_id)
+    except NodeWalDamaged as error:
+        raise Refused(str(error), code=error.code) from error
 
 
 def folder_of(here: Service) -> Folder:

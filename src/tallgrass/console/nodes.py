@@ -4,11 +4,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from tallgrass.api.nodes import folder_of
+from tallgrass.api.nodes import folder_of, run_of
 from tallgrass.api.paging import LIMIT_DEFAULT
 from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer
-from tallgrass.bootstrap.node_reports import newest_runs, read_budgets, read_run
+from tallgrass.bootstrap.node_reports import newest_runs, read_budgets
 from tallgrass.console.pages import page
 from tallgrass.nodes.cache_store import FolderCache
 from tallgrass.nodes.error_budget import BudgetPolicy, ErrorBudgets
@@ -55,7 +55,7 @@ def show_run(
     run_id: Annotated[str, Path(max_length=_TEXT_MAX)],
 ) -> Response:
     """Show a run's tasks: attempts, effects, results by their hash. Values are not shown."""
-    summary, tasks = read_run(folder_of(here), run_id)
+    summary, tasks = run_of(here, run_id)
     return page(
         request,
         "node_run.html",
