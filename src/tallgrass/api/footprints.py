@@ -46,9 +46,7 @@ Text = Annotated[str | None, Query(max_length=_TEXT_MAX)]
 Names = Annotated[list[str], Query(max_length=50, description="repeatable")]
 
 
-@router.get(
-    "/footprints", responses=documented(HTTPStatus.NOT_FOUND) | _ANSWERS, response_class=Response
-)
+@router.get("/footprints", responses=documented() | _ANSWERS, response_class=Response)
 def list_footprints(
     request: Request,
     here: Here,

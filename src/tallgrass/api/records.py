@@ -98,11 +98,12 @@ def list_records(  # noqa: PLR0913 - one a filter
         intent=intent,
         stale=stale,
     )
-    if find and wanted != record_filter():
+    name = (find or "").strip()
+    if name and wanted != record_filter():
         raise InvalidInput("find stands alone: leave the other filters out")
     with here.reading.lent() as stores:
-        if find:
-            records, following, _ = read_found(stores, find, cursor=cursor, limit=limit)
+        if name:
+            records, following, _ = read_found(stores, name, cursor=cursor, limit=limit)
         else:
             records, following = read_page(stores, wanted, order=order, cursor=cursor, limit=limit)
         codes = stores.reader.codes(wanted.datasets, look_at_most=LOOK_AT_MOST)

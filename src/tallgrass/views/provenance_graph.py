@@ -59,13 +59,17 @@ _HASH_CHARS = 12
 
 
 def prov_graph(activities: Sequence[Mapping[str, Any]]) -> ProvGraph:
-    """Return the graph of activities, each a `body` and a `run`."""
+    """Return the graph of activities, each a `body` and a `run`.
+
+    What is no entity, activity or agent is left out: documents may come from others.
+    """
     nodes: dict[str, Node] = {}
     edges: dict[Edge, None] = {}
     for each in activities:
-        for thing in each["body"]["@graph"]:
-            run = each["run"].get(_RUN, {}) if each["run"].get("activity") == thing["@id"] else {}
-            nodes.setdefault(thing["@id"], _node(thing, run))
+        run = each["run"]
+        for thing in _things(each):
+            told = run.get(_RUN, {}) if run.get("activity") == thing["@id"] else {}
+            nodes.setdefault(thing["@id"], _node(thing, told))
             for name in _RELATIONS:
                 edges |= dict.fromkeys(Edge(thing["@id"], name, to) for to in _all(thing.get(name)))
     for each in activities:
@@ -74,19 +78,28 @@ def prov_graph(activities: Sequence[Mapping[str, Any]]) -> ProvGraph:
     return ProvGraph(nodes=tuple(nodes.values()), edges=known)
 
 
+def _things(activity: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    graph = activity["body"].get("@graph", [])
+    return [thing for thing in graph if _kind(thing) is not None and "@id" in thing]
+
+
+def _kind(thing: Mapping[str, Any]) -> Kind | None:
+    return next((_KINDS[each] for each in _all(thing.get("@type")) if each in _KINDS), None)
+
+
 def _between_runs(activity: Mapping[str, Any]) -> list[Edge]:
     """Return how an activity is tied to the one before it."""
     run = activity["run"].get(_RUN, {})
-    made = [thing["@id"] for thing in activity["body"]["@graph"] if thing.get("wasGeneratedBy")]
-    edges = [Edge(each, "wasRevisionOf", to) for each in made for to in _all(run["wasRevisionOf"])]
-    informed = _all(run["wasInformedBy"])
-    return edges + [Edge(activity["run"]["activity"], "wasInformedBy", to) for to in informed]
+    made = [thing["@id"] for thing in _things(activity) if thing.get("wasGeneratedBy")]
+    replaced, before = _all(run.get("wasRevisionOf")), _all(run.get("wasInformedBy"))
+    edges = [Edge(each, "wasRevisionOf", to) for each in made for to in replaced]
+    return edges + [Edge(activity["run"].get("activity", ""), "wasInformedBy", to) for to in before]
 
 
 def _node(thing: Mapping[str, Any], run: Mapping[str, Any]) -> Node:
-    kind = next(_KINDS[each] for each in _all(thing["@type"]) if each in _KINDS)
+    kind = _kind(thing) or Kind.ENTITY
     if kind is Kind.ACTIVITY:
-        name = f"Attempt {run['attempt']}: {run['intent']}" if run else "Activity"
+        name = f"Attempt {run.get('attempt')}: {run.get('intent')}" if run else "Activity"
         detail = f"code {thing.get('kfm:codeVersion', '?')}"
         return Node(id=thing["@id"], kind=kind, name=name, detail=detail)
     if kind is Kind.AGENT:
