@@ -13,7 +13,7 @@ from tallgrass.api.paging import LIMIT_DEFAULT, Cursor, Limit, decode_cursor, en
 from tallgrass.api.paging import next_link as link_to
 from tallgrass.api.problems import documented
 from tallgrass.api.replay_plans import keep_brought
-from tallgrass.api.replay_wish import Word
+from tallgrass.api.replay_wish import PlanText, Word
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer, writer
 from tallgrass.bootstrap.approving import (
@@ -51,9 +51,7 @@ class ApprovalWish(Body):
     plan_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         None, description="a plan that this server keeps"
     )
-    plan: Annotated[str, Field(min_length=1, max_length=1_000_000)] | None = Field(
-        None, description="a plan as a command wrote it"
-    )
+    plan: PlanText | None = Field(None, description="a plan as a command wrote it")
     release: Annotated[list[Word], Field(min_length=1, max_length=RELEASE_UNITS_MAX)] | None = (
         Field(None, description="quarantined units")
     )

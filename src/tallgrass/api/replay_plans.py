@@ -10,7 +10,7 @@ from tallgrass.api.answers import answer, documents, done
 from tallgrass.api.bodies import Body
 from tallgrass.api.etags import require_tag
 from tallgrass.api.problems import documented
-from tallgrass.api.replay_wish import ReplayWish
+from tallgrass.api.replay_wish import PlanText, ReplayWish
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer, writer
 from tallgrass.bootstrap.approving import subject_of_plan
@@ -46,7 +46,7 @@ class PlanQuestion(ReplayWish):
 class BroughtPlan(Body):
     """A plan that was written elsewhere, as `replay --dry-run --plan-out` writes it."""
 
-    plan: Annotated[str, Field(min_length=1, max_length=1_000_000)]
+    plan: PlanText
 
 
 @router.get(

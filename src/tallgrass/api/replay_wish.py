@@ -21,6 +21,10 @@ Text = Annotated[
 Word = Annotated[
     str, StringConstraints(min_length=1, max_length=_WORD_MAX), AfterValidator(storable)
 ]
+#: A plan to the byte: its last line end belongs to it.
+PlanText = Annotated[
+    str, StringConstraints(min_length=1, max_length=1_000_000, strip_whitespace=False)
+]
 Pointer = Annotated[Text, StringConstraints(pattern=r"^/")]
 Number = Annotated[int, Field(ge=0, le=_NUMBER_MAX)]
 WordList = Annotated[list[Word], Field(max_length=_LIST_MAX)]
