@@ -144,3 +144,17 @@ def test_the_map_shows_each_dataset_and_lists_the_same(catalog: Backend) -> None
         assert 'viewBox="0 0 3600 1800"' not in near
         none = reader.get("/map", params={"until": "2000-01-01"}).text
         assert "No item is like that." in none
+
+
+def test_names_of_units_tell_no_exact_place(backend: Backend) -> None:
+    """A key that spells coordinates is coarse in lists, on pages and in evidence, for everybody."""
+    write_catalog(backend, [Known(id="buoy_38.971,-95.235")])
+    with governed(backend, goes_glm={"care_label": "sensitive"}) as console:
+        reader = console.browser_of()
+        wal_id = backend.sql("SELECT wal_id FROM wal_records")[0][0]
+        for path in ("/api/v1/records", f"/api/v1/records/{wal_id}", "/records",
+                     f"/records/{wal_id}", "/map", PATH):  # fmt: skip
+            text = reader.get(path).text
+            assert "buoy_39.0,-95.2" in text, path
+            assert "38.971" not in text, path
+            assert "95.235" not in text, path

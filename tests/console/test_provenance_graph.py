@@ -75,7 +75,12 @@ def test_what_is_not_there_is_not_pointed_at() -> None:
 
 def test_documents_of_others_are_taken_as_they_are() -> None:
     """No graph, no run, unknown types: nothing is drawn, nothing breaks."""
-    for body in ({}, {"@graph": []}, {"@graph": [{"@id": "x", "@type": "y"}, {"@type": []}]}):
+    bodies: list[dict[str, Any]] = [
+        {},
+        {"@graph": []},
+        {"@graph": [{"@id": "x", "@type": "y"}, {"@type": []}]},
+    ]
+    for body in bodies:
         graph = prov_graph([{"body": body, "run": {}}])
         assert graph.nodes == ()
         assert provenance(graph, name="Provenance") == ""

@@ -11,7 +11,7 @@ from tallgrass.api.bodies import Body, Words
 from tallgrass.api.etags import require_version, tag_of_version
 from tallgrass.api.paging import LIMIT_DEFAULT, Cursor, Limit, next_link
 from tallgrass.api.problems import documented
-from tallgrass.api.records import Order, read_page
+from tallgrass.api.records import Order, as_told, read_page
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer, writer
 from tallgrass.bootstrap.approving import subject_of_release
@@ -76,7 +76,7 @@ def list_units(
     wanted = held_filter(dataset, error_code)
     with here.reading.lent() as stores:
         units, following = read_page(stores, wanted, order=Order.OLDEST, cursor=cursor, limit=limit)
-    document = {"units": units, "next_cursor": following}
+    document = {"units": as_told(here, units), "next_cursor": following}
     return answer(request, document, headers=next_link(request, following))
 
 
@@ -98,6 +98,7 @@ def show_unit(
     with here.reading.lent() as stores:
         record = stores.reader.record(wal_id)
         held = held_by(stores, record)
+    (record,) = as_told(here, [record])
     document = {"record": record, "held": held, "newer_object": record.next_object}
     return answer(request, document, tag=tag_of_version(record.version))
 

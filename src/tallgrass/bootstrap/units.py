@@ -41,8 +41,10 @@ def read_unit(stores: Stores, policies: Policies, name: str) -> dict[str, Any]:
     if record.stac_item_id is not None and record.stac_collection_id is not None:
         item = _parsed(stores.catalog.item(record.stac_collection_id, record.stac_item_id))
         provenance = stores.catalog.provenance(record.stac_collection_id, record.stac_item_id)
+    document = unit_document(shown, attempts, annotations)
     return {
-        **unit_document(shown, attempts, annotations),
+        **document,
+        "lineage": told(document["lineage"], telling),
         "attempts": [_attempt(each, telling) for each in attempts],
         "history": stores.reader.history(record.wal_id),
         "events": stores.deliveries.of_unit(record.wal_id),
@@ -120,11 +122,9 @@ def _is_beginning_of_id(text: str) -> bool:
 def _attempt(attempt: WalAttempt, telling: Telling) -> dict[str, Any]:
     """Return an attempt with its evidence as the document that it is."""
     values = {each.name: getattr(attempt, each.name) for each in fields(attempt)}
-    return {
-        **values,
-        "evidence": told(_parsed(attempt.evidence), telling),
-        "error_message": told(attempt.error_message, telling),
-    }
+    # Words of a vocabulary are texts too, and stay what they are.
+    texts = {name: told(value, telling) for name, value in values.items() if type(value) is str}
+    return {**values, **texts, "evidence": told(_parsed(attempt.evidence), telling)}
 
 
 def _parsed(body: bytes | None) -> Any:

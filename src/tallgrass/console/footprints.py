@@ -56,7 +56,7 @@ def show_map(  # noqa: PLR0913 - one a filter
     """Show where the newest items lie."""
     chosen = [each for each in dataset if each]
     wanted = wanted_of(datasets=chosen, since=since or None, until=until or None)
-    counts = here.figures.overview().stats.by_dataset
+    counts = here.figures.recent().stats.by_dataset
     if chosen:
         found, following = read_page(here, wanted, cursor=cursor or None, limit=limit)
     else:

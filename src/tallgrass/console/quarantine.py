@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from tallgrass.api.paging import LIMIT_DEFAULT
 from tallgrass.api.quarantine import ask_for_release, held_filter, release_now
-from tallgrass.api.records import Order, read_page
+from tallgrass.api.records import Order, as_told, read_page
 from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer
 from tallgrass.bootstrap.approving import page_of_approvals, require_approval_id
@@ -55,7 +55,7 @@ def show(
         signed=signed,
         place=PLACE,
         part=PATH,
-        units=units,
+        units=as_told(here, units),
         given=given,
         codes={each.code: each for each in registry().values()},
         following="" if following is None else f"{PATH}?{_query(given, following)}",

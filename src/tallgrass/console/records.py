@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Request, Response
 
 from tallgrass.api.paging import LIMIT_DEFAULT
-from tallgrass.api.records import LOOK_AT_MOST, Order, as_told, read_found, read_page
+from tallgrass.api.records import CODES_AMONG, Order, as_told, read_found, read_page
 from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer
 from tallgrass.console.forms import back_to
@@ -62,7 +62,7 @@ def list_records(  # noqa: PLR0913 - one a filter
             found, following = read_page(
                 stores, wanted, order=order, cursor=after, limit=LIMIT_DEFAULT
             )
-        codes = stores.reader.codes(wanted.datasets, look_at_most=LOOK_AT_MOST)
+        codes = stores.reader.codes(wanted.datasets, look_at_most=CODES_AMONG)
     return page(
         request,
         "records.html",
@@ -75,7 +75,7 @@ def list_records(  # noqa: PLR0913 - one a filter
         begun=after is not None,
         cut=following is not None and len(found) < LIMIT_DEFAULT,
         order=order.value,
-        facets=facets(here.figures.overview().stats, wanted),
+        facets=facets(here.figures.recent().stats, wanted),
         codes=dict(list(codes.items())[:_CODES_MAX]),
         given=given,
         find=name,
