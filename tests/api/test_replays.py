@@ -355,7 +355,7 @@ class TestRuns:
         assert seen == failed
         first = otto.get(f"{API}/replay/runs?limit=1").json()
         cursor = first["next_cursor"]
-        second = otto.get(f"{API}/replay/runs?limit=1", params={"cursor": cursor}).json()
+        second = otto.get(f"{API}/replay/runs", params={"limit": 1, "cursor": cursor}).json()
         found = [page["runs"][0]["replay_run_id"] for page in (first, second)]
         assert found == ["r-2", RUN_ID]
         assert second["next_cursor"] is None
