@@ -21,6 +21,8 @@ def storable(text: str) -> str:
     return text
 
 
+#: A file or a message as it is: blanks at its ends belong to it.
+Exact = Annotated[str, StringConstraints(strip_whitespace=False)]
 #: A reason, a note: some words, never none.
 Words = Annotated[
     str, StringConstraints(min_length=1, max_length=_WORDS_MAX), AfterValidator(storable)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from tallgrass.api.answers import answer, documents, done
-from tallgrass.api.bodies import Body
+from tallgrass.api.bodies import Body, Exact
 from tallgrass.api.problems import documented
 from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer
@@ -33,13 +33,13 @@ Name = Annotated[str | None, Query(max_length=_NAME_MAX)]
 class FileBody(Body):
     """A dataset file."""
 
-    file: str = Field(min_length=1, max_length=_FILE_MAX, description="TOML")
+    file: Exact = Field(min_length=1, max_length=_FILE_MAX, description="TOML")
 
 
 class MessageBody(Body):
     """A notification as a queue gives it."""
 
-    message: str = Field(max_length=_FILE_MAX)
+    message: Exact = Field(max_length=_FILE_MAX)
 
 
 @router.get(

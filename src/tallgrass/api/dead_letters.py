@@ -11,7 +11,7 @@ from fastapi.responses import FileResponse
 from pydantic import Field
 
 from tallgrass.api.answers import answer, documents, done
-from tallgrass.api.bodies import Body, Words
+from tallgrass.api.bodies import Body, Exact, Words
 from tallgrass.api.job_routes import STARTED, started
 from tallgrass.api.jobs import Job, JobKind, JobSide
 from tallgrass.api.problems import documented
@@ -35,6 +35,7 @@ from tallgrass.views.dead_letters import (
     preview_document,
     wanted_letters,
 )
+from tallgrass.views.text import hide_credentials
 
 #: Letters that a request looks at together; the command line looks at more.
 LETTERS_MAX: Final = 5000
@@ -79,7 +80,9 @@ class DrainBody(Body):
     """A drain, and on what grounds."""
 
     plan_sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
-    plan: str | None = Field(default=None, min_length=1, description="the plan itself, JSON Lines")
+    plan: Exact | None = Field(
+        default=None, min_length=1, description="the plan itself, JSON Lines"
+    )
     change_ref: Name | None = None
     incident_ref: Name | None = None
     remediation: Words | None = None
@@ -285,28 +288,29 @@ def preview(here: Service, actor: Actor, body: DrainBody) -> dict[str, object]:
 
 
 def begin_drain(here: Service, actor: Actor, body: DrainBody) -> Job:
-    """Ask every guard at once, then drain in the background."""
+    """Ask every guard and register the run at once; take the letters out in the background."""
+    here.jobs.require_free(JobKind.DRAIN)
     with here.writing.lent() as stores:
-        run_id = _prepare(here, stores, actor, body).order.replay_run_id
+        prepared = _prepare(here, stores, actor, body)
+        run = desk_of(here, stores).begin(prepared, by=actor)
+    run_id, letters = prepared.order.replay_run_id, len(prepared.plan.rows)
 
     def work(side: JobSide) -> dict[str, Any]:
+        options = DrainOptions(
+            to_replay_queue=body.to_replay_queue,
+            batch=body.batch,
+            rate=body.rate,
+            max_events=body.max_events,
+            stop=side.stop,
+            progress=lambda taken: side.tell({"letters": letters, "done": taken}),
+            sleep=side.sleep,
+        )
         with closing(open_current_stores(here.config, catalogue=here.catalogue)) as stores:
-            # Asked again: between the request and now a reference may have been closed.
-            prepared = _prepare(here, stores, actor, body)
-            letters = len(prepared.plan.rows)
-            options = DrainOptions(
-                to_replay_queue=body.to_replay_queue,
-                batch=body.batch,
-                rate=body.rate,
-                max_events=body.max_events,
-                stop=side.stop,
-                progress=lambda taken: side.tell({"letters": letters, "done": taken}),
-                sleep=side.sleep,
-            )
-            found = desk_of(here, stores).drain(prepared, options, by=actor).document()
-        if body.to_replay_queue:
-            found["replay_queue"] = replay_queue_url(here.config.text("queue.url"), run_id)
-        return found
+            report = desk_of(here, stores).drain(prepared, options, by=actor, run=run)
+        if not body.to_replay_queue:
+            return report.document()
+        queue = replay_queue_url(here.config.text("queue.url"), run_id)
+        return {**report.document(), "replay_queue": hide_credentials(queue)}
 
     return here.jobs.start(JobKind.DRAIN, run_id, work, by=actor.name)
 

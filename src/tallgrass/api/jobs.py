@@ -127,6 +127,11 @@ class Jobs:
             thread.start()
         return job
 
+    def require_free(self, kind: JobKind) -> None:
+        """Refuse while one of the kind runs, before anything is done for another."""
+        with self._lock:
+            self._require_free(kind)
+
     def find(self, job_id: str) -> Job:
         """Return a job as it stands."""
         with self._lock:

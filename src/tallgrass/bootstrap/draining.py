@@ -216,9 +216,16 @@ class DeadLetterDesk:
                 fates.append(fate_of(row, now_fate, plan.header.replay_run_id))
         return fates + [left(NOT_REACHED if self.truncated else NOT_FOUND)] * len(rows)
 
-    def drain(self, prepared: PreparedDrain, options: DrainOptions, *, by: Acting) -> DrainReport:
-        """Register or resume the run, and take its letters out."""
-        run = self._begun(prepared, by)
+    def drain(
+        self,
+        prepared: PreparedDrain,
+        options: DrainOptions,
+        *,
+        by: Acting,
+        run: Run | None = None,
+    ) -> DrainReport:
+        """Take the letters of a run out; one that was not begun is registered or resumed first."""
+        run = run or self.begin(prepared, by=by)
         stores, plan = self._stores, prepared.plan
         stores.drains.plan(run, plan.rows)
         # A lost worker must not keep its units from being judged.
@@ -343,7 +350,8 @@ class DeadLetterDesk:
             base, denies=lambda dataset: denies(dataset, PlanAction.REPLAY, off)
         )
 
-    def _begun(self, prepared: PreparedDrain, by: Acting) -> Run:
+    def begin(self, prepared: PreparedDrain, *, by: Acting) -> Run:
+        """Register or resume the run; here an approval is used, or is found missing."""
         replays, order = self._stores.replays, prepared.order
         if prepared.resumed is None:
             return replays.register(
