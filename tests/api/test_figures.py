@@ -100,6 +100,28 @@ def test_a_database_that_is_away_is_told_and_comes_back() -> None:
     assert figures.overview().by_status == {"succeeded": 3}
 
 
+def test_a_page_does_not_wait_for_a_look_of_the_last_half_minute() -> None:
+    """It shows what is there; what somebody changed, or what is older, is looked at anew."""
+    clock = Time()
+    looks: list[int] = []
+
+    def look() -> Any:
+        looks.append(1)
+        return overview(len(looks))
+
+    figures = figures_of(look, clock, age_s=1.0, every_s=3600, seldom_s=3600)
+    figures._thread = threading.Thread()  # nobody looks but this test
+    assert figures.recent().by_status == {"succeeded": 1}
+    clock.now = 29.0
+    assert figures.recent().by_status == {"succeeded": 1}
+    figures.expire()
+    assert figures.recent().by_status == {"succeeded": 2}
+    clock.now = 58.9
+    assert figures.recent().by_status == {"succeeded": 2}
+    clock.now = 60.0
+    assert figures.recent().by_status == {"succeeded": 3}
+
+
 def test_throughput_is_units_a_minute_between_looks() -> None:
     """By hand: 10 in 5 s are 120 a minute; fewer units than before are none, not less than none."""
     past = [Moment(0.0, 100), Moment(5.0, 110), Moment(15.0, 110), Moment(20.0, 7)]

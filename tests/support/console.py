@@ -93,7 +93,7 @@ def console_at(
     """Open the console over a database; its figures are never older than the request."""
     config = load_config(environment={}, flags={"database.url": backend.url, **(settings or {})})
     config = replace(config, rules=backend.config().rules)
-    service = open_service(config, **{"figures_age_s": 0.0, **injected})
+    service = open_service(config, **{"figures_age_s": 0.0, "figures_recent_s": 0.0, **injected})
     console = Console(service, create_console(service))
     try:
         yield console

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 #: Seconds between two looks while somebody listens, and while nobody does.
 EVERY_S = 2.0
 SELDOM_S = 15.0
+#: A page shows a look that is no older than this.
+RECENT_S = 2 * SELDOM_S
 LISTENERS_MAX = 200
 #: Looks that are remembered: half an hour of the seldom ones.
 PAST_MAX = 120
@@ -61,16 +63,20 @@ class Figures:
         *,
         monotonic: Callable[[], float],
         age_s: float = 1.0,
+        recent_s: float = RECENT_S,
         every_s: float = EVERY_S,
         seldom_s: float = SELDOM_S,
     ) -> None:
         self._look = look
         self._monotonic = monotonic
         self._age_s = age_s
+        self._recent_s = recent_s
         self._every_s = every_s
         self._seldom_s = seldom_s
         self._looking = threading.Lock()
         self._latest: Snapshot | None = None
+        #: Looks up to this number are too old for a page.
+        self._expired = 0
         self._past: deque[Moment] = deque(maxlen=PAST_MAX)
         self._listeners: set[Listener] = set()
         self._changed = threading.Condition()
@@ -83,6 +89,23 @@ class Figures:
         if snapshot.overview is None:
             raise snapshot.error or AssertionError
         return snapshot.overview
+
+    def recent(self) -> Overview:
+        """Return the last look if it is of the last half minute: pages must not wait for a new one.
+
+        The thread that looks keeps it young, and live events bring the next.
+        """
+        latest = self._latest
+        self.start()
+        if latest is None or latest.overview is None:
+            return self.overview()
+        young = self._monotonic() - latest.taken_at < self._recent_s
+        return latest.overview if young and self._expired < latest.number else self.overview()
+
+    def expire(self) -> None:
+        """Let no page show a look from before now: somebody has changed something."""
+        if self._latest is not None:
+            self._expired = self._latest.number
 
     def snapshot(self) -> Snapshot:
         """Return a look that is young enough; many who ask at once share one."""

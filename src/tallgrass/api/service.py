@@ -10,7 +10,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from tallgrass.api.figures import Figures
+from tallgrass.api.figures import RECENT_S, Figures
 from tallgrass.api.hosts import LOOPBACK_NAMES
 from tallgrass.api.jobs import Jobs
 from tallgrass.api.limits import FAILURES_PER_MINUTE, Buckets
@@ -70,6 +70,7 @@ def open_service(
     clock: Clock = system_clock,
     monotonic: Callable[[], float] = time.monotonic,
     figures_age_s: float = 1.0,
+    figures_recent_s: float = RECENT_S,
 ) -> Service:
     """Wire a server over the configured database; nothing is connected to yet."""
     catalogue = open_catalogue(config)
@@ -79,13 +80,17 @@ def open_service(
         with reading.lent() as stores:
             return read_overview(config, stores, catalogue, clock=clock)
 
+    figures = Figures(look, monotonic=monotonic, age_s=figures_age_s, recent_s=figures_recent_s)
     configured = config.text("console.allowed_hosts").lower().split()
     return Service(
         config=config,
         catalogue=catalogue,
         policies=open_policies(config, catalogue),
         reading=reading,
-        writing=StorePool(lambda: open_current_stores(config, catalogue=catalogue)),
+        # Who has done something sees it at the next page.
+        writing=StorePool(
+            lambda: open_current_stores(config, catalogue=catalogue), after=figures.expire
+        ),
         items=SharedCatalog(config),
         sessions=Sessions(
             lifetime=timedelta(hours=config.number("console.session_hours")),
@@ -94,7 +99,7 @@ def open_service(
         ),
         requests=Buckets(config.number("console.requests_per_minute"), monotonic=monotonic),
         failures=Buckets(FAILURES_PER_MINUTE, monotonic=monotonic),
-        figures=Figures(look, monotonic=monotonic, age_s=figures_age_s),
+        figures=figures,
         jobs=Jobs(clock=clock),
         plans=KeptPlans(Path(config.text("console.plans_folder"))),
         hosts=LOOPBACK_NAMES | hosts | frozenset(configured),

@@ -32,7 +32,7 @@ def read_overview(
         undelivered=stores.deliveries.counts(),
         projection=stores.catalog.projection_lag(),
         disk=disk_forecast(stores, units=_units(stats), now=now),
-        health=read_health(config, stores, catalogue, clock=clock),
+        health=read_health(config, stores, catalogue, clock=clock, stats=stats),
         now=now,
     )
 

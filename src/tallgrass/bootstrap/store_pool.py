@@ -17,9 +17,16 @@ class StorePool:
     """Lends stores. What broke is closed, never lent again: the next request opens anew."""
 
     def __init__(
-        self, opening: Callable[[], Stores], *, size: int = STORES_MAX, wait_s: float = WAIT_S
+        self,
+        opening: Callable[[], Stores],
+        *,
+        size: int = STORES_MAX,
+        wait_s: float = WAIT_S,
+        after: Callable[[], None] = lambda: None,
     ) -> None:
         self._opening = opening
+        #: Called whenever stores come back.
+        self._after = after
         self._wait_s = wait_s
         self._places = threading.BoundedSemaphore(size)
         self._idle: list[Stores] = []
@@ -46,6 +53,7 @@ class StorePool:
             self._put_back(stores)
         finally:
             self._places.release()
+            self._after()
 
     def close(self) -> None:
         """Close all that rest; those that are lent are closed as they come back."""

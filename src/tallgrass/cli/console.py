@@ -150,6 +150,8 @@ def _run(
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
+            # So that the first page finds figures already.
+            service.figures.start()
             if self.started:
                 click.echo(told)
                 sys.stdout.flush()

@@ -41,8 +41,7 @@ def fragment(request: Request, here: Here, signed: Viewer) -> Response:
 
 
 def _values(here: Service) -> dict[str, Any]:
-    found = here.figures.overview()
-    here.figures.start()
+    found = here.figures.recent()
     health = found.health
     return {
         "found": found,
