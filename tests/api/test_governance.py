@@ -224,7 +224,7 @@ class TestReferences:
         found = otto.get(f"{API}/{collection}").json()
         assert found[collection] == told[collection]
         assert otto.get(f"{API}{one}").json()[kind] == told[collection][-1]
-        query = {"limit": 1, "state": "open"}
+        query: dict[str, Any] = {"limit": 1, "state": "open"}
         page = otto.get(f"{API}/{collection}", params=query).json()
         assert [each["ref"] for each in page[collection]] == ["X-3"]
         rest = otto.get(
@@ -276,11 +276,11 @@ class TestActors:
     ) -> None:
         """A session ends with its actor; an approver who is alone cannot be revoked."""
         browser, ann = console.browser_of(people.bob), console.program("ann")
-        for name, status in (("bob", 200), ("ann", 409)):
+        for name, status, told in (("bob", 200, "actor"), ("ann", 409, "last_approver")):
             tag = {"If-Match": etag(ann, f"/actors/{name}")}
             answer = ann.post(f"{API}/actors/{name}/revoke", json={}, headers=tag)
             assert answer.status_code == status, answer.text
-        assert answer.json()["code"] == "last_approver"
+            assert told in answer.text
         assert browser.get(f"{API}/actors").status_code == 401
         told = here("actors", "list", "--output", "json", at=backend).json["actors"]
         assert ann.get(f"{API}/actors").json()["actors"] == told
@@ -299,7 +299,8 @@ class TestAudit:
         assert entries == told["entries"]
         seen, cursor = [], None
         while True:
-            query = {"order": "newest", "limit": 2, **({"cursor": cursor} if cursor else {})}
+            query: dict[str, Any] = {"order": "newest", "limit": 2}
+            query |= {"cursor": cursor} if cursor else {}
             page = vera.get(f"{API}/audit", params=query).json()
             seen += page["entries"]
             cursor = page["next_cursor"]

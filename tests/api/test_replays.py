@@ -227,7 +227,7 @@ class TestApproval:
         pointer = "/properties/kfm:policy_ref"
         with console_of(config) as console:
             otto, ann = console.program("otto"), console.program("ann")
-            wish = {"wal_id": [wal_id], "include_succeeded": True}
+            wish: dict[str, Any] = {"wal_id": [wal_id], "include_succeeded": True}
             seen = otto.get(f"{API}/replay/plan", params={**wish, "compare": True}).json()
             assert seen["preview"]["fields"] == [{"pointer": pointer, "items": 1}]
             sha256 = kept(otto, **wish, replay_run_id=RUN_ID)
