@@ -79,7 +79,7 @@ def test_who_may_not_is_told_why(console: Console, people: People, backend: Back
     assert guest.send_form(f"{path}/release", version=version, approval_id="x").status_code == 403
 
 
-def test_a_unit_tells_its_life(console: Console, backend: Backend) -> None:
+def test_a_unit_tells_its_life(console: Console, people: People, backend: Backend) -> None:
     """Attempts with verdicts and evidence, notes, events, the remedy of its error, a replay."""
     browser = console.browser_of()
     text = words(browser.get(place_of(backend, 0)).text)
@@ -89,6 +89,15 @@ def test_a_unit_tells_its_life(console: Console, backend: Backend) -> None:
     failed = browser.get(place_of(backend, 11, "hrrr")).text
     assert "size_zero" in failed
     assert "A replay puts it back" in words(failed)
+    assert "/replay/new?wal_id=" not in failed
+    otto = console.browser_of(people.otto)
+    for number, dataset in ((11, "hrrr"), (0, "goes-glm")):
+        page = otto.get(place_of(backend, number, dataset)).text
+        (link,) = re.findall(r'href="(/replay/new\?wal_id=[^"]+)"', page)
+        assert otto.get(link.replace("&amp;", "&")).status_code == 200
+    listed = browser.get("/records?status=failed&dataset=hrrr").text
+    assert 'href="/replay/new?dataset=hrrr"' in listed
+    assert "/replay/new" not in browser.get("/records?status=pending").text
     parked = words(browser.get(place_of(backend, 20, "nexrad-l2")).text)
     assert "ingest of nexrad-l2 is switched off by j.doe: maintenance" in parked
     assert "w works on it" in words(browser.get(place_of(backend, 30)).text)

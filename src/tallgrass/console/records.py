@@ -80,9 +80,20 @@ def list_records(  # noqa: PLR0913 - one a filter
         given=given,
         find=name,
         filtered=any(given.values()),
+        replay=_replay_of(given),
         statuses=[each.value for each in Status],
         intents=[each.value for each in Intent],
     )
+
+
+def _replay_of(given: dict[str, Any]) -> str:
+    """Return where a replay of failed units like these is built; nothing for other lists."""
+    failed = given["statuses"] == [Status.FAILED.value] or given["error_code"] is not None
+    if not failed or given["intent"] or given["stale"]:
+        return ""
+    query = [("dataset", name) for name in given["datasets"]]
+    query += [(name, given[name]) for name in ("since", "until", "error_code") if given[name]]
+    return f"/replay/new?{urlencode(query)}" if query else "/replay/new"
 
 
 def _address(request: Request, cursor: str | None) -> str:
