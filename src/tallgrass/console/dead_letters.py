@@ -42,6 +42,17 @@ _TEXT_MAX = 200
 _NAMES_MAX = 50
 _REFERENCES_MAX = 20
 
+#: What becomes of a letter, in words.
+_ACTIONS = {
+    DrainAction.REPLAY.value: "Its failed units are due again, and it goes back to the queue.",
+    DrainAction.SEND.value: "It goes back to the queue as it is.",
+    DrainAction.SETTLE.value: "The ledger needs it no more: it is removed.",
+    DrainAction.QUARANTINE.value: "Its unit is held for a person: it is removed.",
+    DrainAction.POISON.value: "No unit can be made of it: it is kept as not understood.",
+    DrainAction.RECOVER.value: "A lost worker holds its unit, which is freed first.",
+    DrainAction.LEAVE.value: "It stays where it is.",
+}
+
 router = APIRouter()
 
 Text = Annotated[str, Query(max_length=_TEXT_MAX)]
@@ -123,6 +134,7 @@ def show_plan(request: Request, here: Here, signed: Viewer, sha256: str) -> Resp
         part="/dead-letters",
         plan=plan_document(found),
         header=found.header,
+        actions=_ACTIONS,
         rows=found.rows[:_NAMES_MAX],
         taken=sum(row.action is not DrainAction.LEAVE for row in found.rows),
         references=references,

@@ -1,5 +1,6 @@
 """Nodes: runs of reliable nodes, their error budgets and their cache."""
 
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -9,6 +10,7 @@ from tallgrass.api.paging import LIMIT_DEFAULT
 from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer
 from tallgrass.bootstrap.node_reports import newest_runs, read_budgets
+from tallgrass.clock import parse_instant
 from tallgrass.console.pages import page
 from tallgrass.nodes.cache_store import FolderCache
 from tallgrass.nodes.error_budget import BudgetPolicy, ErrorBudgets
@@ -44,6 +46,8 @@ def show_runs(
         budgets=read_budgets(budgets, root),
         cache=FolderCache(root / "cache").stats(),
         folder=str(root),
+        time=_time,
+        now=here.clock(),
     )
 
 
@@ -63,4 +67,11 @@ def show_run(
         place=PLACE,
         run=summary,
         tasks=tasks,
+        time=_time,
+        now=here.clock(),
     )
+
+
+def _time(text: str | None) -> datetime | None:
+    """Return an instant of a journal."""
+    return None if text is None else parse_instant(text)

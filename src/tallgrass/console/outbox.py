@@ -3,6 +3,7 @@
 from typing import Annotated
 from urllib.parse import urlencode
 
+import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from tallgrass.api.outbox import RequeueBody, read_deliveries, requeue_now
@@ -17,7 +18,7 @@ from tallgrass.bootstrap.outbox_status import (
 )
 from tallgrass.console.form_bodies import body_of
 from tallgrass.console.forms import Sent, back_to
-from tallgrass.console.pages import page
+from tallgrass.console.pages import as_json, page
 from tallgrass.error_codes import registry
 from tallgrass.governance.actors import Role
 from tallgrass.outbox.dispatch_rules import DeliveryState
@@ -91,7 +92,7 @@ def show_event(
         one=whole.delivery,
         event=whole.event,
         attempts=whole.attempts,
-        payload=whole.event.payload.decode(errors="backslashreplace"),
+        payload=_readable(whole.event.payload),
         about=registry().get(whole.delivery.error_code or ""),
         may_act=signed.role.includes(Role.OPERATOR),
         now=here.clock(),
@@ -113,3 +114,11 @@ def requeue(here: Here, sent: Sent) -> Response:
     number = requeue_now(here, actor, body)
     told = f"{number:,} event{'s are' if number != 1 else ' is'} due again."
     return back_to(f"{PATH}/{outbox_id}" if outbox_id else PATH, told)
+
+
+def _readable(payload: bytes) -> str:
+    """Return a payload for people: JSON with its lines, anything else as it is."""
+    try:
+        return as_json(orjson.loads(payload))
+    except orjson.JSONDecodeError:
+        return payload.decode(errors="backslashreplace")
