@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +15,7 @@ from tallgrass.cli.main import cli
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+ROOT = Path(__file__).resolve().parents[2]
 #: By verb: the route that does the same, through the same functions.
 ROUTES = {
     "actors add": "POST /actors",
@@ -162,3 +165,11 @@ def test_the_route_of_a_verb_is_there(verb: str, route: str) -> None:
 def test_every_reason_says_something() -> None:
     """No verb is passed over in silence."""
     assert all(len(reason.split()) > 2 for reason in REASONS.values())
+
+
+def test_the_documentation_has_the_same_table() -> None:
+    """Every verb is in the reference, with its route or its reason."""
+    text = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| `tallgrass ([^`]+)` \| `?([^|`]+?)`? \|$", text, re.MULTILINE))
+    routes_told = {verb: route.replace(":path", "") for verb, route in ROUTES.items()}
+    assert told == routes_told | REASONS
