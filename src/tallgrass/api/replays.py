@@ -1,7 +1,7 @@
 """Replay runs: begun, taken up again, and what they came to, field by field."""
 
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field
@@ -27,6 +27,7 @@ from tallgrass.bootstrap.replay_runs import (
 )
 from tallgrass.bootstrap.stores import Stores
 from tallgrass.governance.actors import Actor, Role
+from tallgrass.replay.run import Run, RunReport
 from tallgrass.views.records import require_cursor
 from tallgrass.views.replays import run_document, run_record_document
 
@@ -81,19 +82,18 @@ def list_runs(
     """List replay runs."""
     with here.reading.lent() as stores:
         runs, following = read_runs(stores, cursor=cursor, limit=limit)
-    document = {"runs": runs, "next_cursor": following}
+    document = {"runs": [run_document(*each) for each in runs], "next_cursor": following}
     return answer(request, document, headers=link_to(request, following))
 
 
 def read_runs(
     stores: Stores, *, cursor: str | None, limit: int
-) -> tuple[list[dict[str, Any]], str | None]:
+) -> tuple[list[tuple[Run, RunReport]], str | None]:
     """Return a page of runs, each added up, and the cursor of the next."""
     after = decode_cursor("runs", cursor)
     if after is not None:
         find_run(stores, after)
-    found, following = page_of_runs(stores, after=after, limit=limit)
-    runs = [run_document(run, report) for run, report in found]
+    runs, following = page_of_runs(stores, after=after, limit=limit)
     return runs, following and encode_cursor("runs", following)
 
 

@@ -42,7 +42,6 @@ def show(request: Request, here: Here, signed: Viewer) -> Response:
         entries, following = read_entries(
             stores, given, order=EntryOrder.NEWEST, cursor=cursor, limit=_PAGE
         )
-        datasets = sorted(stores.reader.stats().by_dataset)
     kept = {name: text for name, text in given.items() if text}
     return page(
         request,
@@ -54,7 +53,7 @@ def show(request: Request, here: Here, signed: Viewer) -> Response:
         given=given,
         begun=cursor is not None,
         following=following and f"{_PATH}?{urlencode({**kept, 'cursor': following})}",
-        datasets=datasets,
+        datasets=sorted(here.figures.overview().stats.by_dataset),
         may_act=signed.role.includes(Role.OPERATOR),
         done=query.get("done", "")[:200],
         **_checks(here),

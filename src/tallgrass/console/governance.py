@@ -29,7 +29,6 @@ def show(request: Request, here: Here, signed: Viewer) -> Response:
         tag, _ = switches_as_read(stores)
         switches = stores.switches.switches()
         waiting, _ = read_approvals(stores, state=ApprovalState.REQUESTED, limit=_WAITING)
-        ledger = stores.reader.stats().by_dataset
     on = [each for each in switches if each.is_on]
     return page(
         request,
@@ -43,7 +42,12 @@ def show(request: Request, here: Here, signed: Viewer) -> Response:
         all_stopped={each.scope for each in on if each.dataset == ALL_DATASETS} == set(SwitchScope),
         waiting=waiting,
         scopes=[scope.value for scope in SwitchScope],
-        datasets=sorted({*ledger, *(each.id for each in here.catalogue.datasets)}),
+        datasets=sorted(
+            {
+                *here.figures.overview().stats.by_dataset,
+                *(each.id for each in here.catalogue.datasets),
+            }
+        ),
         seen=tag,
         may_act=signed.role.includes(Role.OPERATOR),
         now=here.clock(),

@@ -83,8 +83,7 @@ def _runs(here: Service, cursor: str) -> dict[str, Any]:
 def show_form(request: Request, here: Here, signed: Viewer) -> Response:
     """Show the form of a selection, filled with what the address says."""
     wish = wish_of(request.query_params.multi_items())
-    with here.reading.lent() as stores:
-        known = sorted(stores.reader.stats().by_dataset)
+    known = here.figures.overview().stats.by_dataset
     return page(
         request,
         "replay_form.html",
