@@ -16,6 +16,8 @@ from tallgrass.views.records import unit_document
 #: Shorter beginnings of an id say next to nothing.
 _ID_CHARS_MIN = 4
 _ID_FORM = "00000000-0000-0000-0000-000000000000"
+#: Units that are found by their items: each is looked up by itself.
+_ITEMS_MAX = 100
 #: How many activities of a unit its provenance is told of, from the newest.
 ACTIVITIES_MAX = 5
 
@@ -94,7 +96,7 @@ def find_units(stores: Stores, text: str, *, after: str | None, size: int) -> Fo
         found = stores.reader.by_id(name.lower(), after=after, size=size + 1)
         if found or after is not None:
             return _page(found, size, exact=len(name) == len(_ID_FORM))
-    units = stores.catalog.units_by_item(name, size=size)
+    units = stores.catalog.units_by_item(name, size=min(size, _ITEMS_MAX))
     return Found(records=[stores.reader.record(unit) for unit in units], next_cursor=None)
 
 
