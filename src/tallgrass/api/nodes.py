@@ -27,6 +27,8 @@ from tallgrass.nodes.run_summary import RunStatus, RunSummary
 from tallgrass.views.text import plain
 
 _TEXT_MAX = 200
+#: Journals that a request reads at most: one whose state is rare must not cost all of them.
+RUNS_MAX = 1000
 #: How long a request waits for a run that is at work.
 _WAIT_S = 5.0
 _DEFAULT = BudgetPolicy()
@@ -51,8 +53,10 @@ def list_runs(
     status: RunStatus | None = None,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = 50,
 ) -> Response:
-    """List runs; `unfinished` says that one is at work, waits, or was cut off."""
-    return answer(request, {"runs": plain(newest_runs(folder_of(here), status, limit))})
+    """List runs among the newest thousand; `unfinished`: at work, waiting, or cut off."""
+    return answer(
+        request, {"runs": plain(newest_runs(folder_of(here), status, limit, among=RUNS_MAX))}
+    )
 
 
 @router.get(

@@ -11,10 +11,15 @@ from tallgrass.nodes.run_summary import RunStatus, RunSummary, summary_of, task_
 from tallgrass.nodes.wal_store import WalStore
 
 
-def newest_runs(root: Path, wanted: RunStatus | None, limit: int) -> list[RunSummary]:
-    """Return the newest runs that stand so; no more journals are read than it takes."""
+def newest_runs(
+    root: Path, wanted: RunStatus | None, limit: int, *, among: int | None = None
+) -> list[RunSummary]:
+    """Return the newest runs that stand so; no more journals are read than it takes.
+
+    With `among`, only so many of the newest are looked at, however few stand so.
+    """
     wal = WalStore(root / "wal")
-    found = (_summary(wal, run_id) for run_id in wal.newest_run_ids())
+    found = (_summary(wal, run_id) for run_id in islice(wal.newest_run_ids(), among))
     return list(islice((each for each in found if wanted in {None, each.status}), limit))
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from tallgrass.api.nodes import folder_of, run_of
+from tallgrass.api.nodes import RUNS_MAX, folder_of, run_of
 from tallgrass.api.paging import LIMIT_DEFAULT
 from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer
@@ -39,7 +39,7 @@ def show_runs(
         "nodes.html",
         signed=signed,
         place=PLACE,
-        runs=newest_runs(root, wanted, LIMIT_DEFAULT),
+        runs=newest_runs(root, wanted, LIMIT_DEFAULT, among=RUNS_MAX),
         limit=LIMIT_DEFAULT,
         given=status,
         statuses=[each.value for each in RunStatus],
