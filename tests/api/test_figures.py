@@ -13,12 +13,14 @@ import pytest
 from tallgrass.api import figures as figures_module
 from tallgrass.api.figures import Figures, Moment, rates
 from tallgrass.api.live import _stream, event_of
+from tallgrass.api.sign_in import Signed
 from tallgrass.errors import DatabaseUnreachable, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.support.console import Console
+    from tests.support.governance import People
 
 
 def overview(succeeded: int) -> Any:
@@ -182,7 +184,7 @@ def test_events_are_the_documents_of_status_until_one_signs_out(console: Console
     browser = console.browser_of()
     session = service.sessions.find(next(iter(browser.cookies.values())))
     assert session is not None
-    signed: Any = SimpleNamespace(session=session)
+    signed = Signed(actor=None, session=session)
     first = service.figures.snapshot().number
 
     async def listen() -> list[bytes]:
@@ -201,3 +203,19 @@ def test_events_are_the_documents_of_status_until_one_signs_out(console: Console
     assert int(number.removeprefix(b"id: ")) > first
     assert name == b"event: figures"
     assert b'"by_status":{"pending":1,"in_progress":1,"succeeded":5' in data
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_who_was_revoked_hears_nothing_more(console: Console, people: People) -> None:
+    """A stream that is open when its token is revoked ends, that of a program too."""
+    signed = Signed(actor=people.otto, session=None)
+
+    async def listen() -> int:
+        count = 0
+        async for part in _stream(console.service, signed, 0):
+            if b"event: figures" in part:
+                count += 1
+                people.stores.actors.revoke("otto", by=people.ann)
+        return count
+
+    assert asyncio.run(listen()) == 1

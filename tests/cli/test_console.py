@@ -137,6 +137,27 @@ def test_plain_http_for_others_must_be_said(filled: Backend) -> None:
 
 
 @sqlite_alone
+@pytest.mark.parametrize(("flags", "secure"), [((), False), (("--behind-proxy",), True)])
+def test_a_proxy_is_believed_where_one_is_meant(
+    filled: Backend, flags: tuple[str, ...], *, secure: bool
+) -> None:
+    """Behind a proxy with TLS the cookie is for HTTPS alone; else nobody is believed."""
+
+    class Staying(urllib.request.HTTPRedirectHandler):
+        """Follows no redirect."""
+
+        def redirect_request(self, *_args: object) -> None:
+            return None
+
+    with console_process(filled.url, *flags) as served:
+        request = urllib.request.Request(served.link, headers={"X-Forwarded-Proto": "https"})  # noqa: S310
+        with pytest.raises(urllib.error.HTTPError) as led:
+            urllib.request.build_opener(Staying()).open(request, timeout=60)
+        led.value.close()
+        assert ("Secure" in led.value.headers["Set-Cookie"]) is secure
+
+
+@sqlite_alone
 def test_tls_needs_both_files(backend: Backend, tmp_path: Path) -> None:
     """A certificate without its key, or one that cannot be read, ends the command."""
     lone = tallgrass("console", "--tls-certificate", "a.pem", at=backend)

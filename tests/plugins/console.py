@@ -10,7 +10,6 @@ import pytest
 from tests.cli.command import fill
 from tests.cli.pipeline import make_feed, shares
 from tests.support.backends import Backend, prepare
-from tests.support.console import Console, console_at
 from tests.support.governance import People, set_up
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext
 
     from tests.cli.pipeline import FeedFolder
+    from tests.support.console import Console
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -27,6 +27,9 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 @pytest.fixture
 def console(backend: Backend) -> Iterator[Console]:
     """The console over ten units that are known by heart (`tests.cli.command.fill`)."""
+    # Here, so that runs of other tests need not load what serves pages.
+    from tests.support.console import console_at  # noqa: PLC0415
+
     fill(backend)
     with console_at(backend) as made:
         yield made

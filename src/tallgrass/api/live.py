@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator
 import orjson
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
 
 from tallgrass.api.figures import Figures, Listener, Snapshot
 from tallgrass.api.problems import documented, problem_of
 from tallgrass.api.service import Here, Service
-from tallgrass.api.sign_in import Signed, Viewer
+from tallgrass.api.sign_in import Signed, Viewer, still_signed_in
 from tallgrass.api.status import figures_document
 from tallgrass.views.text import plain
 
@@ -52,7 +53,7 @@ async def _stream(here: Service, signed: Signed, after: int) -> AsyncIterator[by
     yield _RETRY
     with figures.listening() as listener:
         after = _known(figures, after)
-        while not figures.closed and _still_signed_in(here, signed):
+        while not figures.closed and await run_in_threadpool(still_signed_in, here, signed):
             snapshot = await _next(listener, after)
             if snapshot is None:
                 yield _HEARTBEAT
@@ -69,10 +70,6 @@ def _known(figures: Figures, after: int) -> int:
     """Return the look that a client has; a number from before a restart counts for nothing."""
     latest = figures.latest
     return after if latest is not None and after <= latest.number else 0
-
-
-def _still_signed_in(here: Service, signed: Signed) -> bool:
-    return signed.session is None or here.sessions.alive(signed.session.key) is not None
 
 
 def event_of(snapshot: Snapshot) -> bytes:

@@ -28,6 +28,7 @@ from tallgrass.governance.policy import Policies
 from tallgrass.views.status import Overview
 
 _SECRET_BYTES = 32
+_SIGNING_MAX = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +38,11 @@ class Service:
     config: Config
     catalogue: Catalogue
     policies: Policies
-    #: Connections that only read, and those of acts and sign-ins.
+    #: Connections that only read, and those of acts.
     reading: StorePool
     writing: StorePool
+    #: Connections of sign-ins: they read, and write down those that fail.
+    signing: StorePool
     items: SharedCatalog
     sessions: Sessions
     #: Requests by address and by actor; sign-ins that failed, by address.
@@ -61,6 +64,7 @@ class Service:
         self.items.close()
         self.reading.close()
         self.writing.close()
+        self.signing.close()
 
 
 def open_service(
@@ -91,6 +95,7 @@ def open_service(
         writing=StorePool(
             lambda: open_current_stores(config, catalogue=catalogue), after=figures.expire
         ),
+        signing=StorePool(lambda: open_current_stores(config), size=_SIGNING_MAX),
         items=SharedCatalog(config),
         sessions=Sessions(
             lifetime=timedelta(hours=config.number("console.session_hours")),

@@ -15,7 +15,7 @@ from fastapi.security import APIKeyCookie, HTTPBearer
 from tallgrass.api.problems import RequestRefused
 from tallgrass.api.service import Service, service_of
 from tallgrass.api.sessions import GUEST, Session
-from tallgrass.errors import NotAuthorized
+from tallgrass.errors import NotAuthorized, TransientError
 from tallgrass.governance.actors import Actor, Role, require_role
 
 CSRF_HEADER: Final = "x-csrf-token"
@@ -73,12 +73,26 @@ def authenticate(request: Request, token: str, *, action: str) -> Actor:
     if not 0 < len(token) <= _TOKEN_CHARS_MAX or not token.isascii():
         service.failures.wait_s(address)
         raise NotAuthorized("not a token", code="unknown_actor")
-    with service.writing.lent() as stores:
+    with service.signing.lent() as stores:
         try:
             return stores.actors.authenticate(token, action=action)
         except NotAuthorized:
             service.failures.wait_s(address)
             raise
+
+
+def still_signed_in(service: Service, signed: Signed) -> bool:
+    """Tell whether somebody who listens on and on may still do so."""
+    if signed.session is not None and service.sessions.alive(signed.session.key) is None:
+        return False
+    if signed.actor is None:
+        return True
+    try:
+        with service.reading.lent() as stores:
+            return stores.actors.current(signed.actor) is not None
+    except TransientError:
+        # A database that is away says nothing against anybody; there is nothing to see either.
+        return True
 
 
 def address_of(request: Request) -> str:
@@ -118,7 +132,7 @@ def require_actor(request: Request, signed: Signed, role: Role, action: str) -> 
     try:
         require_role(signed.actor, role, action.replace("_", " "))
     except NotAuthorized as error:
-        with service_of(request).writing.lent() as stores:
+        with service_of(request).signing.lent() as stores:
             subject = f"actor:{signed.actor.name}"
             raise stores.actors.refuse(signed.actor.name, action, error, subject=subject) from None
     return signed.actor

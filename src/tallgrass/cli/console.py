@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import click
@@ -15,6 +15,7 @@ from tallgrass.errors import ConfigError, Refused
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Mapping
     from types import FrameType
 
     from fastapi import FastAPI
@@ -50,6 +51,11 @@ _GRACE_S = 10
 @click.option("--tls-certificate", metavar="FILE", help="Answer by HTTPS, with this certificate.")
 @click.option("--tls-key", metavar="FILE", help="The certificate's key.")
 @click.option(
+    "--behind-proxy",
+    is_flag=True,
+    help="Believe what a proxy on this machine says of scheme and address (X-Forwarded-…).",
+)
+@click.option(
     "--allow-plain-http",
     is_flag=True,
     help="Answer other machines without encryption, where the network itself is trusted.",
@@ -65,6 +71,7 @@ def command(  # noqa: PLR0913 - one an option
     names: tuple[str, ...],
     tls_certificate: str | None,
     tls_key: str | None,
+    behind_proxy: bool,
     allow_plain_http: bool,
 ) -> None:
     """Serve the operator's console until Ctrl-C or SIGTERM.
@@ -83,7 +90,8 @@ def command(  # noqa: PLR0913 - one an option
         with listen(host, port) as listener:
             link = urlencode({"link": service.sessions.make_link(actor)})
             address = f"{'http' if tls is None else 'https'}://{_address(listener)}"
-            _run(app, service, listener, told=f"Console: {address}/sign-in?{link}", tls=tls)
+            server = {"proxy_headers": behind_proxy, **_encryption(tls)}
+            _run(app, service, listener, f"Console: {address}/sign-in?{link}", server)
     finally:
         service.close()
 
@@ -98,6 +106,10 @@ def _tls(certificate: str | None, key: str | None) -> tuple[str, str] | None:
         if not os.access(file, os.R_OK):
             raise ConfigError(f"{file} cannot be read")
     return certificate, key
+
+
+def _encryption(tls: tuple[str, str] | None) -> dict[str, str]:
+    return {} if tls is None else {"ssl_certfile": tls[0], "ssl_keyfile": tls[1]}
 
 
 def _require_safe(host: str, *, encrypted: bool, plain: bool) -> None:
@@ -137,9 +149,8 @@ def _run(
     app: FastAPI,
     service: Service,
     listener: socket.socket,
-    *,
     told: str,
-    tls: tuple[str, str] | None,
+    server: Mapping[str, Any],
 ) -> None:
     import signal  # noqa: PLC0415
 
@@ -165,17 +176,14 @@ def _run(
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stopped)
-    certificate, key = tls or (None, None)
     config = uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,
         lifespan="off",
         server_header=False,
-        proxy_headers=False,
         timeout_graceful_shutdown=_GRACE_S,
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
+        **server,
     )
     Server(config).run(sockets=[listener])
 
