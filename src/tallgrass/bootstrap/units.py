@@ -103,8 +103,9 @@ def find_units(stores: Stores, text: str, *, after: str | None, size: int) -> Fo
 def _by_address(stores: Stores, prefix: str, after: str | None, size: int) -> Found:
     begin = "" if after is None else stores.reader.record(after).object_uri
     found = stores.reader.by_address(prefix, after=begin, size=size + 1)
-    if after is None and found and found[0].object_uri == prefix:
-        return Found(records=found[:1], next_cursor=None, exact=True)
+    whole = [record for record in found if record.object_uri == prefix]
+    if after is None and whole:
+        return Found(records=whole, next_cursor=None, exact=True)
     return _page(found, size)
 
 

@@ -33,12 +33,12 @@ WHERE status = 'succeeded' AND last_error_code IS NOT NULL AND wal_id > :after A
 ORDER BY wal_id DESC LIMIT :size;
 
 -- name: uri_page(prefix, after, size)
--- Where the database sorts as people do, its index cannot find beginnings: it is then read through.
+-- In the database's own order, which its index has. Where that is not the order of bytes the index
+-- cannot find beginnings, and is read through to them: alone, without the records.
 SELECT r.* FROM (
-  SELECT object_uri FROM wal_records
-  WHERE object_uri ^@ :prefix::text AND object_uri COLLATE "C" > :after::text COLLATE "C"
-  ORDER BY object_uri COLLATE "C" LIMIT :size) AS found
-JOIN wal_records AS r ON r.object_uri = found.object_uri ORDER BY r.object_uri COLLATE "C";
+  SELECT object_uri FROM wal_records WHERE object_uri ^@ :prefix::text AND object_uri > :after
+  ORDER BY object_uri LIMIT :size) AS found
+JOIN wal_records AS r ON r.object_uri = found.object_uri ORDER BY r.object_uri;
 
 -- name: export_attempts(rows)
 SELECT a.* FROM json_array_elements_text(:rows::json) AS unit (value) JOIN wal_attempts AS a ON a.wal_id = unit.value::uuid
