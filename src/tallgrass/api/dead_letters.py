@@ -19,6 +19,7 @@ from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer, writer
 from tallgrass.bootstrap.drain_preparing import DrainRequest, PreparedDrain, prepare_drain
 from tallgrass.bootstrap.draining import DeadLetterDesk, DrainOptions, DrainPlanRequest
+from tallgrass.bootstrap.replay_reporting import reported
 from tallgrass.bootstrap.stores import Stores, open_current_stores
 from tallgrass.errors import InvalidInput
 from tallgrass.governance.actors import Actor, Role
@@ -305,7 +306,12 @@ def begin_drain(here: Service, actor: Actor, body: DrainBody) -> Job:
             progress=lambda taken: side.tell({"letters": letters, "done": taken}),
             sleep=side.sleep,
         )
-        with closing(open_current_stores(here.config, catalogue=here.catalogue)) as stores:
+        with (
+            reported(here.config, "dlq drain") as recorder,
+            closing(
+                open_current_stores(here.config, catalogue=here.catalogue, recorder=recorder)
+            ) as stores,
+        ):
             report = desk_of(here, stores).drain(prepared, options, by=actor, run=run)
         if not body.to_replay_queue:
             return report.document()
