@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 from tallgrass.api.jobs import Job, JobState
 from tests.cli.test_backfill import GIVEN
 from tests.pipeline.scene import Pipeline
-from tests.support.governance import set_up
+from tests.support.console import console_process
+from tests.support.governance import set_up, token_of
 from tests.support.replay_console import console_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.support.backends import Backend
@@ -98,6 +101,39 @@ def test_a_backfill_that_cannot_be_is_refused_at_once(console: Console, pipeline
     assert unknown.problem is not None
     assert (unknown.state, unknown.problem["code"]) == (JobState.FAILED, "reference_unknown")
     assert recorded(pipeline) == 0
+
+
+@ON_SQLITE
+def test_the_end_of_the_server_ends_its_jobs_in_good_order(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
+    """Stopped in the midst of slow work: what was done stays, and the same call does the rest."""
+    wish = {"dataset": "goes-glm", **HOUR, "rate": 0.05}
+    env = {
+        "TALLGRASS_OBJECTS_URL": f"file:{pipeline.objects}",
+        "TALLGRASS_CONSOLE_PLANS_FOLDER": str(tmp_path / "plans"),
+    }
+    told = {"Authorization": f"Bearer {token_of('otto')}"}
+    with console_process(pipeline.backend.url, **env) as served:
+        answer = httpx.post(f"{served.url}{API}/backfill", json=wish, headers=told, timeout=LONG_S)
+        assert answer.status_code == 202, answer.text
+        until(lambda: recorded(pipeline) > 0)
+    done = recorded(pipeline)
+    assert 0 < done < len(GIVEN)
+    with console_process(pipeline.backend.url, **env) as served:
+        answer = httpx.post(
+            f"{served.url}{API}/backfill", json={**wish, "rate": None}, headers=told, timeout=LONG_S
+        )
+        assert answer.status_code == 202, answer.text
+        until(lambda: recorded(pipeline) == len(GIVEN))
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + LONG_S
+    while not holds():
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.05)
 
 
 @ON_SQLITE
