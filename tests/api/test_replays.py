@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tallgrass.api.jobs import JobState
+from tallgrass.bootstrap import plan_making
 from tests.cli.command import here
 from tests.pipeline.scene import thing, things
 from tests.replay.scene import Replays
@@ -151,6 +152,35 @@ class TestPlans:
         answer = otto.post(f"{API}/replay/plans", json={"plan": '{"no": "plan"}\n'})
         assert (answer.status_code, answer.json()["code"]) == (400, "plan_invalid")
         assert len(list((tmp_path / "plans").iterdir())) == 1
+
+    @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+    def test_a_selection_that_is_saved_means_the_same(self, replays: Replays, otto: Client) -> None:
+        """The file alone, brought back, makes the plan of the conditions that it came from."""
+        replays.failed(*things(4))
+        wish = {"dataset": "hrrr", "since": "2026-01-01", "reason": "backfill"}
+        saved = otto.get(f"{API}/replay/selection", params=wish).text
+        ours, theirs = (
+            otto.get(f"{API}/replay/plan", params={**asked, "replay_run_id": RUN_ID}).json()
+            for asked in (wish, {"selection_file": saved})
+        )
+        assert ours == theirs
+        assert ours["summary"]["events"] == 1
+
+    @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+    def test_what_would_take_too_long_is_refused_by_its_guard(
+        self, replays: Replays, otto: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """A plan is made of so many candidates here, and compared of fewer; nothing is kept."""
+        done = replays.succeeded(thing(0), thing(1), thing(2))
+        wish: dict[str, Any] = {"wal_id": done, "include_succeeded": True, "reason": "backfill"}
+        monkeypatch.setattr(plan_making, "COMPARED_MAX", 2)
+        answer = otto.get(f"{API}/replay/plan", params={**wish, "compare": True})
+        assert (answer.status_code, answer.json()["guard"]) == (409, "selection_too_large")
+        assert otto.get(f"{API}/replay/plan", params=wish).status_code == 200
+        monkeypatch.setattr(plan_making, "CANDIDATES_MAX", 2)
+        answer = otto.post(f"{API}/replay/plans", json=wish)
+        assert (answer.status_code, answer.json()["guard"]) == (409, "selection_too_large")
+        assert not list((tmp_path / "plans").iterdir())
 
     @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
     @pytest.mark.parametrize("name", ["0" * 64, "nothing", "..", "%2e%2e%2fledger"])

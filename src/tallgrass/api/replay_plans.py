@@ -18,6 +18,7 @@ from tallgrass.bootstrap.plan_making import MadePlan, compare_plan, make_plan
 from tallgrass.governance.actors import Actor, Role
 from tallgrass.governance.approvals import Subject
 from tallgrass.governance.audit import AuditEntry
+from tallgrass.replay.selection_file import render_selection
 
 ROWS_SHOWN = 100
 _ROWS_MAX = 1000
@@ -64,6 +65,25 @@ def look_at_plan(
     if preview is not None:
         document["preview"] = preview
     return answer(request, document, tag=f'"{made.sha256}"')
+
+
+@router.get(
+    "/replay/selection",
+    responses=documented()
+    | {
+        200: {
+            "description": "The selection as a file that `--selection-file` takes.",
+            "content": {"application/yaml": {"schema": {"type": "string"}}},
+        }
+    },
+    response_class=Response,
+)
+def save_selection(here: Here, _signed: Viewer, wish: Annotated[ReplayWish, Query()]) -> Response:
+    """Give the selection of a wish as a file, for later or for somebody else."""
+    asked = wish.request()
+    text = render_selection(asked.selection, env=here.config.text("env"), reason=asked.reason)
+    told = {"Content-Disposition": 'attachment; filename="selection.yaml"'}
+    return Response(text.encode(), media_type="application/yaml", headers=told)
 
 
 def dry_run(

@@ -13,9 +13,11 @@ from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.errors import GuardRefused
 from tallgrass.governance.gate import Rule
 from tallgrass.replay.plan import Candidate, PlanAction, PlannedAction
+from tallgrass.replay.selection import Selection
+from tallgrass.storage.plan_reader import PlanReader
 
 #: Candidates of a plan that is made while somebody waits; larger ones the command line makes.
-CANDIDATES_MAX: Final = 50_000
+CANDIDATES_MAX: Final = 20_000
 #: Of those whose items are made again for a comparison, at a millisecond or two each.
 COMPARED_MAX: Final = 2000
 
@@ -28,6 +30,11 @@ class MadePlan:
     rows: list[dict[str, Any]]
     sha256: str
     replay_run_id: str
+
+
+def datasets_of_ledger(stores: Stores) -> list[str]:
+    """Return the datasets of which the ledger has units; a jump through an index, however many."""
+    return PlanReader(stores.database).datasets(Selection(), None)
 
 
 def make_plan(

@@ -17,6 +17,7 @@ from tallgrass.api.audit import (
 from tallgrass.api.jobs import JobKind
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer
+from tallgrass.bootstrap.plan_making import datasets_of_ledger
 from tallgrass.console.forms import Sent, back_to
 from tallgrass.console.pages import page
 from tallgrass.errors import InvalidInput
@@ -42,6 +43,7 @@ def show(request: Request, here: Here, signed: Viewer) -> Response:
         entries, following = read_entries(
             stores, given, order=EntryOrder.NEWEST, cursor=cursor, limit=_PAGE
         )
+        datasets = datasets_of_ledger(stores)
     kept = {name: text for name, text in given.items() if text}
     return page(
         request,
@@ -53,7 +55,7 @@ def show(request: Request, here: Here, signed: Viewer) -> Response:
         given=given,
         begun=cursor is not None,
         following=following and f"{_PATH}?{urlencode({**kept, 'cursor': following})}",
-        datasets=sorted(here.figures.overview().stats.by_dataset),
+        datasets=datasets,
         may_act=signed.role.includes(Role.OPERATOR),
         done=query.get("done", "")[:200],
         **_checks(here),

@@ -8,6 +8,7 @@ from tallgrass.api.freeze import frozen
 from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer
 from tallgrass.api.switches import switches_as_read
+from tallgrass.bootstrap.plan_making import datasets_of_ledger
 from tallgrass.bootstrap.switching import turn_switches
 from tallgrass.console.forms import Sent, back_to
 from tallgrass.console.pages import page
@@ -28,6 +29,7 @@ def show(request: Request, here: Here, signed: Viewer) -> Response:
     with here.reading.lent() as stores:
         tag, _ = switches_as_read(stores)
         switches = stores.switches.switches()
+        ledger = datasets_of_ledger(stores)
         waiting, _ = read_approvals(stores, state=ApprovalState.REQUESTED, limit=_WAITING)
     on = [each for each in switches if each.is_on]
     return page(
@@ -42,12 +44,7 @@ def show(request: Request, here: Here, signed: Viewer) -> Response:
         all_stopped={each.scope for each in on if each.dataset == ALL_DATASETS} == set(SwitchScope),
         waiting=waiting,
         scopes=[scope.value for scope in SwitchScope],
-        datasets=sorted(
-            {
-                *here.figures.overview().stats.by_dataset,
-                *(each.id for each in here.catalogue.datasets),
-            }
-        ),
+        datasets=sorted({*ledger, *(each.id for each in here.catalogue.datasets)}),
         seen=tag,
         may_act=signed.role.includes(Role.OPERATOR),
         now=here.clock(),

@@ -13,7 +13,7 @@ from tallgrass.api.replay_wish import ReplayWish
 from tallgrass.api.replays import read_runs
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer
-from tallgrass.bootstrap.plan_making import COMPARED_MAX
+from tallgrass.bootstrap.plan_making import COMPARED_MAX, datasets_of_ledger
 from tallgrass.bootstrap.replay_preparing import ReplayRequest
 from tallgrass.console.forms import Form, Sent, back_to
 from tallgrass.console.pages import page
@@ -83,7 +83,8 @@ def _runs(here: Service, cursor: str) -> dict[str, Any]:
 def show_form(request: Request, here: Here, signed: Viewer) -> Response:
     """Show the form of a selection, filled with what the address says."""
     wish = wish_of(request.query_params.multi_items())
-    known = here.figures.overview().stats.by_dataset
+    with here.reading.lent() as stores:
+        known = datasets_of_ledger(stores)
     return page(
         request,
         "replay_form.html",
