@@ -46,6 +46,29 @@ def test_the_overview_follows_the_ledger(ingested: Backend, context: BrowserCont
     assert troubles == []
 
 
+def test_a_database_that_is_away_is_said_and_pages_come_back_by_themselves(
+    ingested: Backend, context: BrowserContext
+) -> None:
+    """A page that is open says so, a new one too; both go on once it is there, without a hand."""
+    context.set_default_timeout(PATIENCE_MS)
+    with console_process(ingested.url) as served:
+        live, other = context.new_page(), context.new_page()
+        live.goto(served.link)
+        expect(live.locator("[data-renewed]")).to_have_count(1, timeout=PATIENCE_MS)
+        away = ingested.path.rename(ingested.path.with_name("elsewhere.db"))
+        trouble = live.locator("[data-trouble]")
+        expect(trouble).to_contain_text("The database does not answer", timeout=PATIENCE_MS)
+        other.goto(f"{served.url}/records?status=failed")
+        heading = other.get_by_role("heading", level=1)
+        expect(heading).to_have_text("The database does not answer", timeout=PATIENCE_MS)
+        away.rename(ingested.path)
+        expect(heading).to_have_text("Records", timeout=PATIENCE_MS)
+        expect(other).to_have_url(f"{served.url}/records?status=failed", timeout=PATIENCE_MS)
+        expect(trouble).to_be_hidden(timeout=PATIENCE_MS)
+        for page in (live, other):
+            page.goto("about:blank")
+
+
 def test_the_theme_follows_the_system_and_the_switch(
     ingested: Backend, context: BrowserContext
 ) -> None:

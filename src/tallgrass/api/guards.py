@@ -25,7 +25,7 @@ HEADERS: Final = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # Other sites are told nothing. `no-referrer` would make a browser's own forms say `Origin: null`.
+    # Other sites are told nothing. Under `no-referrer` our own forms would say `Origin: null`.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
