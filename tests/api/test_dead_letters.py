@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -220,7 +221,10 @@ def test_a_person_drains_by_the_pages(letters: Letters, console: Console) -> Non
     job = console.service.jobs.all()[0]
     assert console.service.jobs.wait(job.job_id, LONG_S).state is JobState.DONE
     report = begun.headers["location"]
-    assert "CHG-1" in browser.get(report).text
+    shown = browser.get(report).text
+    assert "CHG-1" in shown
+    for link in re.findall(r"<main.*?</main>", shown, re.DOTALL)[0].split('href="')[1:]:
+        assert browser.get(link.partition('"')[0]).status_code == 200, link[:80]
     assert letters.dead() == []
     fragment = browser.get(f"/fragments/drains/{job.title}").text
     assert "<html" not in fragment
@@ -228,6 +232,28 @@ def test_a_person_drains_by_the_pages(letters: Letters, console: Console) -> Non
     closed = browser.send_form(f"{report}/close")
     assert closed.status_code == 303, closed.text
     assert "The drain is closed." in browser.get(closed.headers["location"]).text
+
+
+def test_a_drain_that_runs_can_be_stopped_on_its_page(
+    letters: Letters, console: Console, backend: Backend
+) -> None:
+    """It ends after the letters it has in hand; the same plan takes out the rest."""
+    letters.fail(*things(3))
+    otto, browser = console.program("otto"), console.browser_of(letters.people.otto)
+    sha256 = planned(otto)["plan_sha256"]
+    slow = {"plan_sha256": sha256, **GROUNDS, "batch": 1, "rate": 0.01}
+    job = otto.post(f"{API}/drains", json=slow).json()["job"]
+    page = f"/dead-letters/drains/{job['title']}"
+    assert "Stop after these letters" in browser.get(page).text
+    again = otto.post(f"{API}/drains", json=slow)
+    assert (again.status_code, again.json()["code"]) == (409, "job_running")
+    assert browser.send_form(f"{page}/stop").status_code == 303
+    ended = console.service.jobs.wait(job["job_id"], LONG_S)
+    assert ended.state is JobState.STOPPED
+    assert letters.dead() != []
+    assert ("otto",) in backend.sql("SELECT actor FROM audit_log WHERE action = 'job_stop'")
+    drained(console, otto, sha256)
+    assert (letters.dead(), letters.waiting()) == ([], 3)
 
 
 def test_a_refused_drain_is_told_on_a_page(letters: Letters, console: Console) -> None:

@@ -18,6 +18,7 @@ from tallgrass.api.dead_letters import (
     look,
     plan,
 )
+from tallgrass.api.job_routes import stop
 from tallgrass.api.jobs import Job, JobKind, JobState
 from tallgrass.api.references import read_references
 from tallgrass.api.service import Here, Service
@@ -28,7 +29,7 @@ from tallgrass.bootstrap.stores import Stores
 from tallgrass.console.form_bodies import body_of
 from tallgrass.console.forms import Form, Sent, back_to
 from tallgrass.console.pages import page
-from tallgrass.errors import InvalidInput, QueueMissing
+from tallgrass.errors import InvalidInput, QueueMissing, UnknownRecord
 from tallgrass.governance.actors import Role
 from tallgrass.governance.references import ReferenceKind
 from tallgrass.replay.dead_letters import Cause, DrainAction
@@ -194,6 +195,17 @@ def drain_figures(request: Request, here: Here, signed: Viewer, run_id: str) -> 
     job = _job_of(here, run_id)
     values = _drain_values(here, run_id, job)
     return page(request, "drain_figures.html", signed=signed, run_id=run_id, **values)
+
+
+@router.post("/dead-letters/drains/{run_id}/stop")
+def stop_drain(here: Here, sent: Sent, run_id: str) -> Response:
+    """End a drain after the letters that it has in hand; the same plan goes on later."""
+    actor = sent.actor(Role.OPERATOR, "job_stop")
+    job = _job_of(here, run_id)
+    if job is None:
+        raise UnknownRecord(f"no drain {run_id[:80]!r} runs here", code="job_unknown")
+    stop(here, actor, job.job_id)
+    return back_to(f"/dead-letters/drains/{run_id}", "It ends after the letters it has in hand.")
 
 
 @router.post("/dead-letters/drains/{run_id}/close")
