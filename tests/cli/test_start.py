@@ -79,6 +79,10 @@ def test_the_list_of_commands_is_complete() -> None:
     }  # fmt: skip
 
 
+#: Their answers are HTTP.
+SERVERS = {("stac", "serve"), ("metrics", "serve"), ("console",)}
+
+
 @pytest.mark.parametrize("path", ALL, ids=lambda path: " ".join(path) or "tallgrass")
 def test_every_help_has_an_example(path: tuple[str, ...]) -> None:
     """`--help` of each command ends with a line that can be typed as it stands."""
@@ -87,7 +91,7 @@ def test_every_help_has_an_example(path: tuple[str, ...]) -> None:
     text = command.get_help(click.Context(command, info_name="x", **cli.context_settings))
     assert "Example" in text
     assert "tallgrass" in text.split("Example", 1)[1]
-    if not isinstance(command, click.Group) and path != ("stac", "serve"):  # its answers are HTTP
+    if not isinstance(command, click.Group) and path not in SERVERS:
         assert "--output" in text
 
 

@@ -74,7 +74,9 @@ def command(  # noqa: PLR0913 - one an option
     behind_proxy: bool,
     allow_plain_http: bool,
 ) -> None:
-    """Serve the operator's console until Ctrl-C or SIGTERM.
+    """See and steer the pipeline in a browser, with its API.
+
+    Serves the operator's console until Ctrl-C or SIGTERM.
 
     The link that it prints signs in once: as the actor of TALLGRASS_TOKEN, or as a viewer, who can
     change nothing. Others sign in with their own tokens.

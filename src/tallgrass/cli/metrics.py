@@ -10,9 +10,9 @@ from tallgrass.cli.stopping import told_to_stop
 PORT = 9464
 
 
-@click.group(name="metrics")
+@click.group(name="metrics", epilog=examples("tallgrass metrics serve --port 9464"))
 def command() -> None:
-    """The state of the whole pipeline, for Prometheus."""
+    """Answer Prometheus with where the pipeline stands: serve."""
 
 
 @command.command(

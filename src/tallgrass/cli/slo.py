@@ -45,7 +45,7 @@ _ALARMING = frozenset({Zone.RED, Zone.BLACK})
 def command(
     invocation: Invocation, *, days: float, sample: int, check: bool, as_json: bool
 ) -> None:
-    """Show each promise and its error budget.
+    """Show each promise, and how much of its error budget is left.
 
     A budget is green while at least half of it is left, yellow from 20 %, red below, and black when
     nothing is left. Writes nothing.
