@@ -158,6 +158,17 @@ class TestPlanPage:
         assert otto.get("/replay/plan").status_code == 400
         assert otto.get("/replay/plan?since=yesterday&dataset=hrrr").status_code == 400
 
+    def test_what_is_as_it_should_be_is_run_again_only_on_purpose(
+        self, replays: Replays, otto: Client
+    ) -> None:
+        """A plan of hits offers no run; its link makes the plan that runs them all the same."""
+        again = replays.succeeded(thing(0))
+        text = otto.get(plan_page(again, include_succeeded="true")).text
+        assert "as it should be" in text
+        assert not [each for each in forms_of(text) if each.action.startswith("/replay/r")]
+        (forced,) = re.findall(r'href="([^"]*force=true)"', text)
+        assert form_to(otto.get(unescape(forced)).text, "/replay/request")
+
     def test_it_compares_before_anything_is_run(
         self, replays: Replays, otto: Client, tmp_path: Path
     ) -> None:
