@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -154,6 +155,20 @@ def test_a_large_header_is_not_kept_in_memory(served: Served) -> None:
     """A header without an end is refused long before it has been read."""
     got = send(served, GET + b"X-Long: " + b"a" * 100_000 + b"\r\n\r\n")
     assert [int(each) for each in _STATUS.findall(got)] in ([400], [431])
+
+
+def test_exports_that_are_broken_off_free_their_place(served: Served) -> None:
+    """Who asks for much and goes away keeps nobody else from asking."""
+    host, _, port = served.url.removeprefix("http://").rpartition(":")
+    export = request(served, b"GET /api/v1/ledger/export HTTP/1.1\r\n")
+    for _ in range(6):
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as opened:
+            opened.sendall(export)
+    end = time.monotonic() + PATIENCE_S
+    while not (got := send(served, export)).startswith(b"HTTP/1.1 200 "):
+        assert time.monotonic() < end, got[:300]
+        time.sleep(0.1)
+    assert b"tallgrass-wal-export" in got
 
 
 def _is_header(part: bytes) -> bool:

@@ -5,7 +5,7 @@ served at once.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final
 
 from fastapi.responses import StreamingResponse
@@ -36,8 +36,9 @@ class Lines(StreamingResponse):
     def __init__(
         self, stores: Stores, making: Callable[[Stores], Iterator[bytes]], name: str
     ) -> None:
+        self._lines = making(stores)
         super().__init__(
-            _pieces(making(stores)),
+            _pieces(self._lines),
             media_type=MEDIA_TYPE,
             headers={"Content-Disposition": f'attachment; filename="{name}"'},
         )
@@ -48,6 +49,9 @@ class Lines(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
+            # Where the client went away, the reading is not at its end: it ends before its stores.
+            if isinstance(self._lines, Generator):
+                self._lines.close()
             self._stores.close()
             _PLACES.release()
 
