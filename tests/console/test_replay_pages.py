@@ -167,7 +167,8 @@ class TestPlanPage:
         assert "as it should be" in text
         assert not [each for each in forms_of(text) if each.action.startswith("/replay/r")]
         (forced,) = re.findall(r'href="([^"]*force=true)"', text)
-        assert form_to(otto.get(unescape(forced)).text, "/replay/request")
+        form = form_to(otto.get(unescape(forced)).text, "/replay/request")
+        assert form.fields["force"] == ["true"]
 
     def test_it_compares_before_anything_is_run(
         self, replays: Replays, otto: Client, tmp_path: Path
