@@ -127,6 +127,12 @@ debian:
 	    $(APT) update >/dev/null && \
 	    $(APT) install -y --no-install-recommends prometheus >/dev/null; }; }; } || \
 	  echo 'Prometheus is not installed, so the tests of alerts and scrapes skip: apt-get install prometheus'
+	@command -v chromium >/dev/null || { [ "$$(id -u)" -eq 0 ] && command -v apt-get >/dev/null && { \
+	  $(call say,"Chromium from Debian (once)"); \
+	  $(APT) install -y --no-install-recommends chromium >/dev/null 2>&1 || { \
+	    $(APT) update >/dev/null && \
+	    $(APT) install -y --no-install-recommends chromium >/dev/null; }; }; } || \
+	  echo 'Chromium is not installed, so the tests of the console in a browser skip: apt-get install chromium'
 
 # --- set-up: again only when the pins or the package's metadata change ---------------------------
 

@@ -11,6 +11,7 @@ pytest_plugins = [
     "tests.plugins.aws",
     "tests.plugins.backends",
     "tests.plugins.conformance",
+    "tests.plugins.console",
     "tests.plugins.postgres",
     "tests.plugins.skips",
 ]

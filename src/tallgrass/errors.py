@@ -247,6 +247,12 @@ class UnknownRecord(PermanentError):
     default_code = "record_unknown"
 
 
+class NodeRunUnknown(NodeWalUnusable, UnknownRecord):
+    """There is no run of that id in the folder of nodes."""
+
+    default_code = "node_run_unknown"
+
+
 class DatabaseUnusable(PermanentError):
     """The database is there but must not or cannot be used as it is."""
 

@@ -22,6 +22,7 @@ _SQS_QUEUE = re.compile(
 )
 _SNS_TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(?:\.fifo)?")
 _ENDPOINT = re.compile(r"https?://[^/\s@]+/?")
+_HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +95,12 @@ def topics(value: Value) -> str | None:
     """Take ARNs of topics, or none."""
     known = all(_SNS_TOPIC.fullmatch(word) for word in str(value).split())
     return None if known else "must be ARNs of SNS topics, separated by blanks"
+
+
+def host_names(value: Value) -> str | None:
+    """Take names of hosts, or none."""
+    known = all(_HOST_NAME.fullmatch(word) for word in str(value).split())
+    return None if known else "must be host names without ports, separated by blanks"
 
 
 def one_of(*words: str) -> Check:

@@ -326,6 +326,30 @@ SETTINGS: tuple[Setting, ...] = (
         doc="where these figures come from; empty: published averages. Others need to say it",
     ),
     Setting(
+        key="console.allowed_hosts",
+        default="",
+        doc="further host names by which browsers address the console, separated by blanks",
+        check=must_be.host_names,
+    ),
+    Setting(
+        key="console.session_hours",
+        default=12.0,
+        doc="how long a browser stays signed in at the console",
+        check=must_be.between(0.01, 720),
+    ),
+    Setting(
+        key="console.requests_per_minute",
+        default=1200,
+        doc="requests of one address, and of one actor, that console and API answer",
+        check=must_be.between(1, 1_000_000),
+    ),
+    Setting(
+        key="console.plans_folder",
+        default="tallgrass-plans",
+        doc="where the console keeps plans of replays from the request for approval until they ran",
+        check=lambda value: None if str(value).strip() else "must name a folder",
+    ),
+    Setting(
         key="governance.approval_hours",
         default=24.0,
         doc="how long a request may be approved and used",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.cli.anchors import read_anchors
+from tallgrass.bootstrap.audit_anchors import read_anchors
 from tallgrass.cli.text import plain
 from tallgrass.config import load_config
 from tallgrass.doctor.diagnosis import diagnose

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.cli import replay_reporting
+from tallgrass.bootstrap import replay_reporting
 from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.cli.command import here
 from tests.pipeline.scene import things

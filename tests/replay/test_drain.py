@@ -629,13 +629,13 @@ def test_the_queue_of_a_run_stays_while_units_wait_for_its_messages(letters: Let
     letters.in_queue("DELETE FROM messages", url)  # the queue says that it is empty
     for unit, body in bodies.items():
         with letters.desk() as (desk, _), pytest.raises(GuardRefused, match="units wait") as told:
-            desk.close(desk.find(run_id))
+            desk.close(desk.find(run_id), by="otto")
         assert told.value.guard == "queue_not_empty"
         with closing(open_queue(letters.config, url=url)) as queue:
             queue.send([body])
         assert letters.work(url, replay_run_id=run_id) == 1, unit
     with letters.desk() as (desk, _):
-        report, removed = desk.close(desk.find(run_id))
+        report, removed = desk.close(desk.find(run_id), by="otto")
     assert (report.units.done, removed) == (2, True)
     assert not (letters.folder / f"queue-replay-{run_id}.db").exists()
 

@@ -34,6 +34,10 @@ nexrad-l2 = ["ext_vcp", "ext_elevations"]
 
 #: Other values than the defaults of what cannot change an output.
 NOT_SHAPING: dict[str, Any] = {
+    "console__allowed_hosts": "console.example.org",
+    "console__session_hours": 8.0,
+    "console__requests_per_minute": 60,
+    "console__plans_folder": "plans",
     "telemetry__energy_file": "energy.jsonl",
     "telemetry__energy_watts_per_core": 3.5,
     "telemetry__energy_watts_per_gb": 0.392,

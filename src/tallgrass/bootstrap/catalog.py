@@ -1,6 +1,5 @@
 """The catalog in use: lent to the threads of the API, served, exported, refreshed."""
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import LifoQueue
@@ -84,8 +83,6 @@ class SharedCatalog:
 
 def open_api(config: Config) -> "tuple[FastAPI, SharedCatalog]":
     """Return the STAC API over the configured database, and what to close behind it."""
-    # It warns of defaults that it reads before anybody can set them.
-    logging.getLogger("stac_fastapi").setLevel(logging.ERROR)
     try:
         from tallgrass.web.app import build_app  # noqa: PLC0415 - optional extra
     except ModuleNotFoundError as exc:

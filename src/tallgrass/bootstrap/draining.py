@@ -24,7 +24,8 @@ from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.errors import GuardRefused, UnknownRecord
-from tallgrass.governance.actors import Acting, Actor, Role
+from tallgrass.governance.actors import Acting, Actor, Role, name_of
+from tallgrass.governance.audit import AuditEntry
 from tallgrass.governance.gate import Rule
 from tallgrass.governance.policy import ReplayMode
 from tallgrass.governance.switches import SwitchedOff, SwitchScope
@@ -219,9 +220,16 @@ class DeadLetterDesk:
                 fates.append(fate_of(row, now_fate, plan.header.replay_run_id))
         return fates + [left(NOT_REACHED if self.truncated else NOT_FOUND)] * len(rows)
 
-    def drain(self, prepared: PreparedDrain, options: DrainOptions, *, by: Acting) -> DrainReport:
-        """Register or resume the run, and take its letters out."""
-        run = self._begun(prepared, by)
+    def drain(
+        self,
+        prepared: PreparedDrain,
+        options: DrainOptions,
+        *,
+        by: Acting,
+        run: Run | None = None,
+    ) -> DrainReport:
+        """Take the letters of a run out; one that was not begun is registered or resumed first."""
+        run = run or self.begin(prepared, by=by)
         stores, plan = self._stores, prepared.plan
         stores.drains.plan(run, plan.rows)
         # A lost worker must not keep its units from being judged.
@@ -271,7 +279,7 @@ class DeadLetterDesk:
             borne=borne,
         )
 
-    def close(self, run: Run) -> tuple[DrainReport, bool]:
+    def close(self, run: Run, *, by: Acting) -> tuple[DrainReport, bool]:
         """Settle a run's records and remove its queue; refused while anything may be in there.
 
         The ledger is asked before the queue: what was sent and is not at an end there may be in
@@ -289,6 +297,17 @@ class DeadLetterDesk:
                 raise self._not_empty(run_id, "the queue of the run is not empty")
         if not report.units.due:
             stores.replays.finish(run)
+        stores.audit.append(
+            [
+                AuditEntry(
+                    actor=name_of(by),
+                    action="dlq_close",
+                    subject=run_id,
+                    reason=PURPOSE,
+                    detail={"queue_removed": has_queue},
+                )
+            ]
+        )
         return report, has_queue
 
     def _not_empty(self, run_id: str, why: str) -> GuardRefused:
@@ -336,7 +355,8 @@ class DeadLetterDesk:
             base, denies=lambda dataset: denies(dataset, PlanAction.REPLAY, off)
         )
 
-    def _begun(self, prepared: PreparedDrain, by: Acting) -> Run:
+    def begin(self, prepared: PreparedDrain, *, by: Acting) -> Run:
+        """Register or resume the run; here an approval is used, or is found missing."""
         replays, order = self._stores.replays, prepared.order
         if prepared.resumed is None:
             return replays.register(

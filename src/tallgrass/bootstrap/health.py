@@ -50,11 +50,17 @@ def health_report(config: Config, recorder: Recorder) -> Callable[[], None]:
 
 
 def read_health(
-    config: Config, stores: Stores, catalogue: Catalogue, *, clock: Clock = system_clock
+    config: Config,
+    stores: Stores,
+    catalogue: Catalogue,
+    *,
+    clock: Clock = system_clock,
+    stats: LedgerStats | None = None,
 ) -> Health:
-    """Look at everything that may stand still."""
+    """Look at everything that may stand still; `stats` where they were just read."""
     reader = HealthReader(stores.database)
-    stats, due = stores.reader.stats(), stores.reader.due_by_dataset()
+    stats = stores.reader.stats() if stats is None else stats
+    due = stores.reader.due_by_dataset()
     off = stores.switches.switched_off(SwitchScope.INGEST)
     stands = reader.datasets(config.rules.max_attempts_of)
     lost = reader.lost_workers()

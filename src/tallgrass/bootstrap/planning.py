@@ -27,8 +27,10 @@ from tallgrass.replay.plan import (
     PlannedAction,
     PlanRules,
     PlanStream,
+    findings_document,
 )
 from tallgrass.replay.selection import Selection
+from tallgrass.replay.selection_words import Selected, require_conditions
 from tallgrass.storage.plan_reader import PlanReader
 
 #: What the gate is asked for. A hit passes it as the re-run that it spares.
@@ -89,6 +91,45 @@ class Plan:
         if self._named is not None:
             return None
         return self._reader.scope(self.header.selection, self._datasets)
+
+    def document(self) -> dict[str, object]:
+        """Return what the plan comes to; its rows have passed."""
+        return {
+            "header": self.header.document(),
+            "summary": self.stream.summary.document(self.header.caps),
+            "guards": findings_document(self.findings()),
+            "scope": self.scope(),
+            "plan_sha256": self.stream.sha256,
+        }
+
+
+def request_of(  # noqa: PLR0913 - one a condition of the run
+    selected: Selected,
+    *,
+    reason: str | None = None,
+    replay_run_id: str | None = None,
+    env: str | None = None,
+    incident_ref: str | None = None,
+    change_ref: str | None = None,
+    policy_ref: str | None = None,
+    expected: tuple[str, ...] = (),
+    forced: bool = False,
+) -> PlanRequest:
+    """Return what is asked for by words and by a saved selection; words come first."""
+    saved = selected.saved
+    return PlanRequest(
+        selection=require_conditions(selected),
+        reason=reason or (None if saved is None else saved.replay_reason),
+        replay_run_id=replay_run_id,
+        meant_for=(env, None if saved is None else saved.env),
+        batch_size=None if saved is None else saved.batch_size,
+        max_batches=None if saved is None else saved.max_batches,
+        incident_ref=incident_ref or (None if saved is None else saved.incident_id),
+        change_ref=change_ref,
+        policy_ref=policy_ref,
+        expected=expected,
+        forced=forced,
+    )
 
 
 def open_plan(

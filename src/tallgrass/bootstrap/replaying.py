@@ -59,7 +59,24 @@ def run_replay(
     recorder: Recorder = NOBODY,
 ) -> RunReport:
     """Register or resume the run, and carry it out."""
-    run = _begun(stores, prepared, by)
+    run = begin_replay(stores, prepared, by=by)
+    return carry_out_replay(
+        config, stores, catalogue, prepared, run, options, by=by, recorder=recorder
+    )
+
+
+def carry_out_replay(
+    config: Config,
+    stores: Stores,
+    catalogue: Catalogue,
+    prepared: Prepared,
+    run: Run,
+    options: RunOptions,
+    *,
+    by: Acting,
+    recorder: Recorder = NOBODY,
+) -> RunReport:
+    """Put the records of a run that has begun to work, and see them through."""
     with ExitStack() as closes:
         work: Work | None = None
         if options.work:
@@ -128,7 +145,8 @@ def _queue_age_s(config: Config, clock: Clock) -> float:
     return max(0.0, (clock() - status.oldest_sent_at).total_seconds())
 
 
-def _begun(stores: Stores, prepared: Prepared, by: Acting) -> Run:
+def begin_replay(stores: Stores, prepared: Prepared, *, by: Acting) -> Run:
+    """Register the run, or take it up again; without the approval that it needs it is refused."""
     order = prepared.order
     if prepared.resumed is None:
         return stores.replays.register(order, by=by, needed=prepared.needed)

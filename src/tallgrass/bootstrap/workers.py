@@ -62,10 +62,16 @@ def open_reader(config: Config, catalogue: Catalogue) -> EvidenceReader:
             deadline_s=_CLOUD_BATCH_S_MAX,
             attributes=_open_attributes(),
         )
+    require_objects(config)
     folder = Path(url.removeprefix("file:"))
-    if not folder.is_dir():
-        raise ConfigError(f"objects.url: there is no folder {folder}")
     return ObjectEvidenceReader(LocalObjects(folder), format_of, attributes=_open_attributes())
+
+
+def require_objects(config: Config) -> None:
+    """Refuse a configuration whose folder of objects is not there."""
+    url = config.text("objects.url")
+    if url not in {"event", "cloud"} and not (folder := Path(url.removeprefix("file:"))).is_dir():
+        raise ConfigError(f"objects.url: there is no folder {folder}")
 
 
 def _open_attributes() -> Hdf5Children | None:

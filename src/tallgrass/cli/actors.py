@@ -1,14 +1,14 @@
 """``tallgrass actors``: who may act, and in which role."""
 
 import os
-import secrets
 
 import click
 
+from tallgrass.bootstrap.enrolling import add_actor, rotate_actor
 from tallgrass.cli.identity import proved
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json
-from tallgrass.governance.actors import TOKEN_BYTES, Actor, Role, make_token
+from tallgrass.governance.actors import Actor, Role
 
 
 @click.group(
@@ -41,11 +41,10 @@ def add(invocation: Invocation, *, name: str, role: str, as_json: bool) -> None:
 
     The very first needs no token, and is an approver; all others need an approver's.
     """
-    token = make_token(secrets.token_bytes(TOKEN_BYTES))
     with invocation.stores(read_only=False) as stores:
         first = not stores.actors.any() and not os.environ.get("TALLGRASS_TOKEN")
         by = None if first else proved(stores, action="actor_add", role=Role.APPROVER)
-        added = stores.actors.add(name, Role(role), token=token, by=by)
+        added, token = add_actor(stores, name, Role(role), by=by)
     _show_token(added, token, as_json=as_json)
 
 
@@ -58,10 +57,9 @@ def rotate(invocation: Invocation, *, name: str, as_json: bool) -> None:
 
     Everybody may renew their own; an approver that of others.
     """
-    token = make_token(secrets.token_bytes(TOKEN_BYTES))
     with invocation.stores(read_only=False) as stores:
         by = proved(stores, action="actor_rotate", role=Role.VIEWER)
-        rotated = stores.actors.rotate(name, token=token, by=by)
+        rotated, token = rotate_actor(stores, name, by=by)
     _show_token(rotated, token, as_json=as_json)
 
 

@@ -1,18 +1,15 @@
 """``tallgrass audit``: read, seal and verify the log of who did what."""
 
-import json
 from pathlib import Path
 
 import click
 
-from tallgrass.bootstrap.retaining import open_retention
-from tallgrass.cli.anchors import (
-    append_anchor,
-    contradictions,
-    read_anchors,
-    require_continuation,
-    require_heads,
-    require_writable,
+from tallgrass.bootstrap.auditing import (
+    ChainReport,
+    check_audit,
+    heads_to_check,
+    heads_to_extend,
+    seal_audit,
 )
 from tallgrass.cli.invocation import (
     Invocation,
@@ -21,10 +18,10 @@ from tallgrass.cli.invocation import (
     page_options,
     pass_invocation,
 )
-from tallgrass.cli.text import plain, print_json
-from tallgrass.clock import system_clock
+from tallgrass.cli.text import print_json
 from tallgrass.errors import AuditBroken
-from tallgrass.governance.audit import Anchor, Fault, StoredEntry
+from tallgrass.governance.audit import StoredEntry
+from tallgrass.views.governance import entry_document
 
 _anchor_option = click.option(
     "--anchor",
@@ -72,7 +69,7 @@ def list_entries(
     entries, more = found[:limit], len(found) > limit
     next_cursor = entries[-1].entry_id if more else None
     if as_json:
-        print_json({"entries": [_document(e) for e in entries], "next_cursor": next_cursor})
+        print_json({"entries": [entry_document(e) for e in entries], "next_cursor": next_cursor})
     else:
         _show_entries(entries, next_cursor)
 
@@ -86,24 +83,19 @@ def seal(invocation: Invocation, *, anchor_file: Path | None, as_json: bool) -> 
 
     Keep that file out of reach of whoever can write the database: a cut-off tail is found by it.
     """
-    path = anchor_file or Path(invocation.config.text("audit.anchor_file"))
-    anchors = read_anchors(path) if path.exists() else []
-    require_writable(path)
+    heads = heads_to_extend(invocation.config, anchor_file)
     with invocation.stores(read_only=False) as stores:
-        head = stores.audit.seal()
-    new = require_continuation(anchors, head)
-    if head is not None and new:
-        append_anchor(path, head, system_clock())
+        sealed = seal_audit(stores, heads)
     if as_json:
-        print_json({"head": head, "anchor_file": str(path), "anchored": new})
+        print_json(sealed.document())
         return
     from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
 
-    if head is None:
+    if sealed.head is None:
         say("The audit log is empty: nothing to seal.")
         return
-    say(f"Sealed up to {head.position:,}: {head.chain_hash}")
-    say(f"{'Anchored' if new else 'Anchored before'} in {path}")
+    say(f"Sealed up to {sealed.head.position:,}: {sealed.head.chain_hash}")
+    say(f"{'Anchored' if sealed.anchored else 'Anchored before'} in {sealed.anchor_file}")
 
 
 @command.command(epilog=examples("tallgrass audit verify --anchor /mnt/elsewhere/anchors.jsonl"))
@@ -120,46 +112,16 @@ def verify(
 
     Entries that left for an archive are passed over by the links that its record holds.
     """
-    path = _anchor_file(invocation, anchor_file)
-    anchors = [] if path is None else require_heads(path)
+    heads = heads_to_check(invocation.config, anchor_file)
     with invocation.stores(read_only=True) as stores:
-        read = open_retention(invocation.config, stores).rows_of if archives else None
-        verifier, unsealed = stores.audit.verify(anchors, read_archive=read)
-        archived = stores.audit.archived()
-    faults = verifier.faults + [
-        Fault(position=position, what="the anchor file holds two different heads for it")
-        for position in contradictions(anchors)
-    ]
+        report = check_audit(invocation.config, stores, heads, archives=archives)
     if as_json:
-        print_json(
-            {
-                "ok": not faults,
-                "sealed": verifier.position,
-                "unsealed": unsealed,
-                "archived": archived,
-                "head": verifier.head,
-                "anchors": len(anchors),
-                "faults": faults,
-            }
-        )
+        print_json(report.document())
     else:
-        _show_chain(verifier.head, (unsealed, archived), faults, anchors, path)
-    if faults:
-        message = f"the audit log has {len(faults)} fault{'s' if len(faults) > 1 else ''}"
-        raise AuditBroken(message)
-
-
-def _anchor_file(invocation: Invocation, given: Path | None) -> Path | None:
-    """Return the file to check against: one that was named must be there, the default one may."""
-    if given is not None:
-        return given
-    path = Path(invocation.config.text("audit.anchor_file"))
-    named = invocation.config.origins["audit.anchor_file"] != "default"
-    return path if named or path.exists() else None
-
-
-def _document(entry: StoredEntry) -> dict[str, object]:
-    return {**plain(entry), "detail": json.loads(entry.detail)}
+        _show_chain(report)
+    if report.faults:
+        number = len(report.faults)
+        raise AuditBroken(f"the audit log has {number} fault{'s' if number > 1 else ''}")
 
 
 def _show_entries(entries: list[StoredEntry], next_cursor: int | None) -> None:
@@ -189,29 +151,23 @@ def _show_entries(entries: list[StoredEntry], next_cursor: int | None) -> None:
         say(f"More: --after {next_cursor}", "dim")
 
 
-def _show_chain(
-    head: Anchor | None,
-    counts: tuple[int, int],
-    faults: list[Fault],
-    anchors: list[Anchor],
-    path: Path | None,
-) -> None:
+def _show_chain(report: ChainReport) -> None:
     from tallgrass.cli.tables import cell, say, show_facts  # noqa: PLC0415
 
     show_facts(
         [
-            ("chain", cell("broken", "red") if faults else cell("holds", "green")),
-            ("sealed", 0 if head is None else head.position),
-            ("archived", counts[1]),
-            ("not yet sealed", counts[0]),
-            ("head", None if head is None else head.chain_hash),
+            ("chain", cell("broken", "red") if report.faults else cell("holds", "green")),
+            ("sealed", report.sealed),
+            ("archived", report.archived),
+            ("not yet sealed", report.unsealed),
+            ("head", None if report.head is None else report.head.chain_hash),
             (
                 "anchors",
-                f"{len(anchors)} checked, from {path}"
-                if path is not None
+                f"{report.anchors} checked, from {report.anchor_file}"
+                if report.anchor_file is not None
                 else "none: without them a cut-off tail cannot be seen",
             ),
         ]
     )
-    for fault in faults:
+    for fault in report.faults:
         say(cell(f"seal {fault.position}: {fault.what}", "red"))

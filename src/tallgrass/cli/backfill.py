@@ -20,11 +20,11 @@ from tallgrass.cli.listing_options import (
 )
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import print_json
-from tallgrass.cli.times import time_or_date
 from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.errors import InvalidInput
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.inventory.backfill import BackfillReport
+from tallgrass.views.times import time_or_date
 
 
 @click.command(

@@ -4,8 +4,9 @@ import click
 
 from tallgrass.cli.identity import acting, actor_option
 from tallgrass.cli.invocation import PAGE_MAX, Invocation, examples, output_option, pass_invocation
-from tallgrass.cli.text import plain, print_json
+from tallgrass.cli.text import print_json
 from tallgrass.governance.references import Reference, ReferenceKind
+from tallgrass.views.governance import reference_document, reference_state
 
 
 def reference_group(kind: ReferenceKind, name: str, example: str) -> click.Group:
@@ -79,7 +80,7 @@ def _list_command(kind: ReferenceKind, name: str, example: str) -> click.Command
         page, more = found[:limit], len(found) > limit
         next_cursor = page[-1].ref if more else None
         if as_json:
-            documents = [_document(each) for each in page]
+            documents = [reference_document(each) for each in page]
             print_json({name: documents, "next_cursor": next_cursor})
         else:
             _show_page(list(page), next_cursor)
@@ -126,18 +127,9 @@ def _close_command(kind: ReferenceKind, name: str, example: str) -> click.Comman
     return close
 
 
-def _document(reference: Reference) -> dict[str, object]:
-    values: dict[str, object] = plain(reference)
-    return {**values, "state": _state(reference)}
-
-
-def _state(reference: Reference) -> str:
-    return "open" if reference.closed_at is None else "closed"
-
-
 def _show_one(reference: Reference, *, as_json: bool) -> None:
     if as_json:
-        print_json(_document(reference))
+        print_json(reference_document(reference))
         return
     from tallgrass.cli.tables import show_facts  # noqa: PLC0415 - rich is for tables only
 
@@ -145,7 +137,7 @@ def _show_one(reference: Reference, *, as_json: bool) -> None:
         (reference.kind.noun, reference.ref),
         ("title", reference.title),
         ("description", reference.description or None),
-        ("state", _state(reference)),
+        ("state", reference_state(reference)),
         ("opened", f"{reference.opened_at:%Y-%m-%d %H:%M:%SZ} by {reference.opened_by}"),
     ]
     if reference.closed_at is not None:
@@ -165,7 +157,7 @@ def _show_page(page: list[Reference], next_cursor: str | None) -> None:
     show_table(
         ("reference", "state", "opened", "by", "title"),
         [
-            (each.ref, _state(each), each.opened_at, each.opened_by, cell(each.title))
+            (each.ref, reference_state(each), each.opened_at, each.opened_by, cell(each.title))
             for each in page
         ],
         wide=("title",),

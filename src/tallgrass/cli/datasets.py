@@ -14,6 +14,7 @@ from tallgrass.datasets.definition import Dataset
 from tallgrass.datasets.examples import Example
 from tallgrass.datasets.folder import joined, read_dataset_file
 from tallgrass.datasets.loader import load_dataset
+from tallgrass.views.datasets import check_document, chosen_datasets, dataset_line
 
 #: Buckets or topics in a line of the list.
 _NAMES_MAX = 3
@@ -42,14 +43,10 @@ def list_datasets(
     invocation: Invocation, *, bucket: str | None, topic: str | None, as_json: bool
 ) -> None:
     """Show all datasets: where their objects are, who announces them, whether keys are read."""
-    chosen = [
-        each
-        for each in open_catalogue(invocation.config).datasets
-        if (bucket is None or any(name == bucket for _, name in each.places()))
-        and (topic is None or _has_topic(each, topic))
-    ]
+    datasets = open_catalogue(invocation.config).datasets
+    chosen = chosen_datasets(datasets, bucket=bucket, topic=topic)
     if as_json:
-        print_json({"datasets": [_line(each) for each in chosen]})
+        print_json({"datasets": [dataset_line(each) for each in chosen]})
         return
     from tallgrass.cli.tables import say, show_table  # noqa: PLC0415 - rich is for tables only
 
@@ -100,9 +97,7 @@ def check(invocation: Invocation, file: Path, *, as_json: bool) -> None:
     is_known = catalogue.dataset(dataset.id) is not None
     joined(catalogue, {file: dataset})
     if as_json:
-        found = [{"key": each.key, **each.found} for each in read]
-        document = {"ok": True, "id": dataset.id, "replaces": is_known, "examples": found}
-        print_json(document)
+        print_json(check_document(dataset, read, is_known=is_known))
         return
     _show_check(dataset, read, is_known=is_known)
 
@@ -121,11 +116,6 @@ def new(dataset_id: str, *, as_json: bool) -> None:
     click.echo(text, nl=False)
 
 
-def _has_topic(dataset: Dataset, topic: str) -> bool:
-    known = (*dataset.topics, *dataset.retired_topics)
-    return any(each == topic or each.rpartition(":")[2] == topic for each in known)
-
-
 def _bucket_names(dataset: Dataset) -> list[str]:
     """Return the buckets, those of other providers with the provider's name."""
     return [
@@ -139,16 +129,6 @@ def _some(names: Sequence[str]) -> str | None:
     if len(names) <= _NAMES_MAX:
         return ", ".join(names) or None
     return f"{', '.join(names[: _NAMES_MAX - 1])} and {len(names) - _NAMES_MAX + 1} more"
-
-
-def _line(dataset: Dataset) -> dict[str, object]:
-    return {
-        "id": dataset.id,
-        "title": dataset.title,
-        "buckets": {dataset.provider: dataset.buckets, **dataset.mirrors},
-        "topics": dataset.topics,
-        "grammar": not dataset.key.generic,
-    }
 
 
 def _facts(dataset: Dataset) -> list[tuple[str, str | None]]:

@@ -12,6 +12,7 @@ from tallgrass.bootstrap.stores import check_database, migrate_database
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json
 from tallgrass.errors import DatabaseUnusable
+from tallgrass.views.database import health_document
 
 if TYPE_CHECKING:
     from tallgrass.bootstrap.views import Health
@@ -48,7 +49,7 @@ def check(invocation: Invocation, *, as_json: bool) -> None:
     """Say what the database is and whether this release can use it. Writes nothing."""
     health = check_database(invocation.config)
     if as_json:
-        print_json(_document(health))
+        print_json(health_document(health))
     else:
         _show(health)
     if health.problem is not None:
@@ -84,22 +85,6 @@ def backup(invocation: Invocation, *, folder: Path, queue_only: bool, as_json: b
 
     for each in files:
         say(f"{each.file}: {each.bytes:,} bytes of {each.source}, SHA-256 {each.sha256}")
-
-
-def _document(health: Health) -> dict[str, object]:
-    return {
-        "dialect": health.dialect,
-        "place": health.place,
-        "version": health.version,
-        "schema": {
-            "state": health.schema,
-            "applied": health.applied,
-            "missing": health.missing,
-        },
-        "writable": health.writable,
-        "clock_ahead_s": health.clock_ahead_s,
-        "details": health.details,
-    }
 
 
 def _show(health: Health) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tallgrass.cli.anchors import append_anchor
+from tallgrass.bootstrap.audit_anchors import append_anchor
 from tallgrass.cli.invocation import examples, output_option
 from tallgrass.cli.text import json_bytes, print_json
 from tallgrass.clock import system_clock

@@ -15,7 +15,7 @@ from tallgrass.bootstrap.stores import Stores, open_current_stores
 from tallgrass.cli import dlq_view
 from tallgrass.cli.identity import acting, actor_option
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
-from tallgrass.cli.replay_reporting import reported
+from tallgrass.bootstrap.replay_reporting import reported
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_whole
@@ -24,10 +24,9 @@ from tallgrass.errors import GuardRefused
 from tallgrass.governance.gate import Rule
 from tallgrass.queues.replay_queues import replay_queue_url
 from tallgrass.replay.dead_letter_plan import DrainPlan, read_plan
-from tallgrass.replay.dead_letters import Cause, Wanted
+from tallgrass.replay.dead_letters import Cause
 from tallgrass.replay.drain_report import DrainReport, Thresholds
-from tallgrass.replay.selection import Selection, Span
-from tallgrass.replay.selection_file import instant_or_date
+from tallgrass.views.dead_letters import wanted_letters
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -109,7 +108,7 @@ def classify(invocation: Invocation, /, *, queue: str | None, as_json: bool, **c
     What the ledger knows of a letter's units says why it died, not the letter itself.
     """
     config = invocation.use({"queue.url": queue})
-    wanted = _wanted(**chosen)
+    wanted = wanted_letters(**chosen)
     with invocation.stores(read_only=True) as stores:
         desk = DeadLetterDesk(config, stores, open_catalogue(config))
         found = dlq_view.classified(desk.each(wanted))
@@ -151,7 +150,7 @@ def plan(
     """Write down what a drain would do with each letter; nothing is changed."""
     config = invocation.use({"queue.url": queue})
     request = DrainPlanRequest(
-        wanted=_wanted(**chosen), max_events=max_events, replay_run_id=replay_run_id
+        wanted=wanted_letters(**chosen), max_events=max_events, replay_run_id=replay_run_id
     )
     with invocation.stores(read_only=True) as stores:
         made = DeadLetterDesk(config, stores, open_catalogue(config)).plan(request)
@@ -302,30 +301,13 @@ def close(
     with closing(open_current_stores(config, catalogue=catalogue)) as stores:
         desk = DeadLetterDesk(config, stores, catalogue)
         run = desk.find(run_id)
-        acting(stores, actor, action="dlq_close")
-        found, removed = desk.close(run)
+        by = acting(stores, actor, action="dlq_close")
+        found, removed = desk.close(run, by=by)
     if as_json:
         print_json({**found.document(), "queue_removed": removed})
         return
     dlq_view.show_report(found, queue_url=None, as_json=False)
     sys.stdout.write("its replay queue was removed\n" if removed else "it has no replay queue\n")
-
-
-def _wanted(
-    *,
-    datasets: tuple[str, ...],
-    since: str | None,
-    until: str | None,
-    codes: tuple[str, ...],
-    causes: tuple[str, ...],
-) -> Wanted:
-    """Return which letters are meant."""
-    span = Span(
-        None if since is None else instant_or_date(since),
-        None if until is None else instant_or_date(until),
-    )
-    selection = Selection(datasets=datasets, data_time=span, error_codes=codes)
-    return Wanted(selection=selection, causes=frozenset(Cause(cause) for cause in causes))
 
 
 def _read(file: Path) -> DrainPlan:

@@ -2,96 +2,49 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from tallgrass.bootstrap.drain_preparing import PreparedDrain
-from tallgrass.bootstrap.draining import Found
 from tallgrass.cli.text import print_json, printable
-from tallgrass.clock import format_instant
 from tallgrass.queues.dead_letters import LETTERS_MAX
 from tallgrass.replay.dead_letter_plan import DrainPlan
-from tallgrass.replay.dead_letters import Cause, DrainAction, LetterFate
+from tallgrass.replay.dead_letters import LetterFate
 from tallgrass.replay.drain_report import DrainReport
+from tallgrass.views.dead_letters import (
+    LetterClass,
+    classes_document,
+    classified,
+    plan_document,
+    preview_document,
+    reasons_of,
+)
+
+__all__ = [
+    "bar",
+    "classified",
+    "question",
+    "show_classes",
+    "show_plan",
+    "show_preview",
+    "show_report",
+]
 
 _TRUNCATED = f"there are more letters: {LETTERS_MAX:,} were looked at; drain these, then look again"
-
-
-@dataclass(slots=True)
-class LetterClass:
-    """Letters that died alike."""
-
-    cause: Cause
-    dataset: str | None
-    code: str | None
-    letters: int = 0
-    #: Of their data, and of their sending.
-    data_from: datetime | None = None
-    data_to: datetime | None = None
-    sent_from: datetime | None = None
-    sent_to: datetime | None = None
-
-    def add(self, found: Found) -> None:
-        """Count a letter."""
-        self.letters += 1
-        start, sent = found.classified.data_time, found.letter.sent_at
-        self.sent_from = min(self.sent_from or sent, sent)
-        self.sent_to = max(self.sent_to or sent, sent)
-        if start is not None:
-            self.data_from = min(self.data_from or start, start)
-            self.data_to = max(self.data_to or start, start)
-
-    def document(self) -> dict[str, Any]:
-        """Return it as a JSON value."""
-        times = {
-            name: None if (at := getattr(self, name)) is None else format_instant(at)
-            for name in ("data_from", "data_to", "sent_from", "sent_to")
-        }
-        about = {"cause": self.cause.value, "dataset": self.dataset, "code": self.code}
-        return {**about, "letters": self.letters, **times}
-
-
-def classified(letters: Iterable[Found]) -> list[LetterClass]:
-    """Put letters together by cause, dataset and code, the largest first."""
-    classes: dict[tuple[object, ...], LetterClass] = {}
-    for found in letters:
-        about = found.classified
-        key = (about.cause, about.dataset, about.code)
-        if key not in classes:
-            classes[key] = LetterClass(about.cause, about.dataset, about.code)
-        classes[key].add(found)
-    return sorted(classes.values(), key=_largest_first)
-
-
-def _largest_first(found: LetterClass) -> tuple[int, str, str, str]:
-    return -found.letters, found.cause.value, found.dataset or "", found.code or ""
 
 
 def show_classes(
     queue: str, found: Sequence[LetterClass], *, truncated: bool, as_json: bool
 ) -> None:
     """Show what letters died of."""
-    by_cause = Counter(dict.fromkeys(Cause, 0))
-    for each in found:
-        by_cause[each.cause] += each.letters
     if as_json:
-        print_json(
-            {
-                "queue": queue,
-                "letters": by_cause.total(),
-                "truncated": truncated,
-                "by_cause": {cause.value: by_cause[cause] for cause in Cause},
-                "classes": [each.document() for each in found],
-            }
-        )
+        print_json(classes_document(queue, found, truncated=truncated))
         return
     from tallgrass.cli.tables import say, show_table  # noqa: PLC0415 - rich is for tables only
 
-    say(f"{by_cause.total():,} dead letters of {queue}", "bold")
+    letters = sum(each.letters for each in found)
+    say(f"{letters:,} dead letters of {queue}", "bold")
     if truncated:
         say(_TRUNCATED)
     if found:
@@ -103,16 +56,8 @@ def show_classes(
 
 def show_plan(plan: DrainPlan, target: Path, *, as_json: bool) -> None:
     """Say what a plan comes to."""
-    document = {
-        "header": plan.header.document(),
-        "letters": len(plan.rows),
-        "by_action": _by_action(plan.by_action),
-        "by_reason": dict(sorted(plan.by_reason.items())),
-        "plan_sha256": plan.sha256,
-        "file": str(target),
-    }
     if as_json:
-        print_json(document)
+        print_json({**plan_document(plan), "file": str(target)})
         return
     lines = [f"letters: {len(plan.rows):,}", *_action_lines(plan.by_action, plan.by_reason)]
     lines += [_TRUNCATED] if plan.header.truncated else []
@@ -127,19 +72,11 @@ def show_plan(plan: DrainPlan, target: Path, *, as_json: bool) -> None:
 
 def show_preview(plan: DrainPlan, fates: Sequence[LetterFate], *, as_json: bool) -> None:
     """Say what a drain would do now."""
-    actions = Counter(fate.action.value for fate in fates)
-    reasons = Counter(f.reason for f in fates if f.action is DrainAction.LEAVE and f.reason)
     if as_json:
-        print_json(
-            {
-                "replay_run_id": plan.header.replay_run_id,
-                "planned": len(plan.rows),
-                "by_action": _by_action(actions),
-                "by_reason": dict(sorted(reasons.items())),
-            }
-        )
+        print_json(preview_document(plan, fates))
         return
-    lines = [f"letters: {len(plan.rows):,}", *_action_lines(actions, reasons)]
+    actions = Counter(fate.action.value for fate in fates)
+    lines = [f"letters: {len(plan.rows):,}", *_action_lines(actions, reasons_of(fates))]
     sys.stdout.write("\n".join([*lines, "Dry run: nothing was changed."]) + "\n")
 
 
@@ -198,10 +135,6 @@ def bar(letters: int) -> Iterator[Callable[[int], None]]:
                 shown.update(shown.task_ids[0], completed=done)
 
         yield tell
-
-
-def _by_action(counts: Counter[str]) -> dict[str, int]:
-    return {action.value: counts[action.value] for action in DrainAction}
 
 
 def _action_lines(actions: Counter[str], reasons: Counter[str]) -> list[str]:

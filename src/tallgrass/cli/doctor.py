@@ -4,12 +4,17 @@ from collections.abc import Sequence
 
 import click
 
-from tallgrass.cli.anchors import read_anchors
+from tallgrass.bootstrap.audit_anchors import read_anchors
 from tallgrass.cli.failures import ERROR
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
-from tallgrass.cli.text import hide_credentials, print_json
+from tallgrass.cli.text import print_json
 from tallgrass.clock import system_clock
-from tallgrass.doctor.diagnosis import diagnose, is_healthy, unusable_configuration
+from tallgrass.doctor.diagnosis import (
+    diagnose,
+    is_healthy,
+    unusable_configuration,
+    without_credentials,
+)
 from tallgrass.doctor.finding import Finding, Verdict
 from tallgrass.doctor.gathering import gather, trouble_of
 from tallgrass.errors import ConfigError
@@ -66,10 +71,7 @@ def _findings(
         found = diagnose(
             gather(config, skip_network=skip_network, clock=system_clock, read_anchors=read_anchors)
         )
-    return tuple(
-        Finding(name=one.name, verdict=one.verdict, seen=hide_credentials(one.seen), fix=one.fix)
-        for one in found
-    )
+    return without_credentials(found)
 
 
 def _show(findings: Sequence[Finding]) -> None:

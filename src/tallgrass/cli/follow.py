@@ -24,9 +24,9 @@ from tallgrass.cli.listing_options import bucket_option, objects_option, prefix_
 from tallgrass.cli.metrics_option import metrics_port_option
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import print_json, printable
-from tallgrass.cli.times import time_or_date
 from tallgrass.clock import format_instant, system_clock
 from tallgrass.errors import InvalidInput, TransientError
+from tallgrass.views.times import time_or_date
 
 _AGO = re.compile(r"now-([0-9]{1,5})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}

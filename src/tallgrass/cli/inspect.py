@@ -16,7 +16,7 @@ from tallgrass.error_codes import lookup
 from tallgrass.intake.message import ParsedMessage
 from tallgrass.intake.parse import parse_message
 from tallgrass.intake.strict_json import BYTES_MAX
-from tallgrass.ledger.unit import IngestUnit
+from tallgrass.views.inspection import message_document
 
 
 @click.group(
@@ -65,7 +65,7 @@ def message(invocation: Invocation, ctx: click.Context, source: str, *, as_json:
         providers=config.rules.providers,
     )
     if as_json:
-        print_json(_document(found))
+        print_json(message_document(found))
     else:
         _show(found)
     if found.faults:
@@ -78,32 +78,6 @@ def _content(source: str) -> bytes:
         return sys.stdin.buffer.read(BYTES_MAX + 1)
     with Path(source).open("rb") as file:
         return file.read(BYTES_MAX + 1)
-
-
-def _document(found: ParsedMessage) -> dict[str, object]:
-    return {
-        "units": [_unit(unit) for unit in found.units],
-        "ignored": found.ignored,
-        "errors": [
-            {"code": one.code, "message": one.message, "remedy": lookup(one.code).remedy}
-            for one in found.faults
-        ],
-    }
-
-
-def _unit(unit: IngestUnit) -> dict[str, object]:
-    return {
-        "wal_id": unit.wal_id,
-        "dataset": unit.dataset,
-        "object_uri": unit.object_uri,
-        "provider": unit.provider,
-        "time_range_start": unit.time_range_start,
-        "time_range_end": unit.time_range_end,
-        "event_time": unit.event.event_time,
-        "sns_message_id": unit.event.sns_message_id,
-        "sqs_message_id": unit.event.sqs_message_id,
-        "object_ref": unit.object_ref,
-    }
 
 
 def _show(found: ParsedMessage) -> None:

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
 
 import click
@@ -11,10 +10,9 @@ from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.cli.failures import ERROR
 from tallgrass.cli.invocation import Invocation, examples, json_output_option, pass_invocation
 from tallgrass.cli.text import json_bytes, json_line, printable
-from tallgrass.datasets.catalogue import Catalogue
-from tallgrass.datasets.key_report import KeyReport, dataset_of_uri, report_key
-from tallgrass.error_codes import lookup
+from tallgrass.datasets.key_report import KeyReport
 from tallgrass.errors import InvalidInput
+from tallgrass.views.inspection import KeyFault, inspect_key
 
 #: A longer line is no address: a key has at most 1,024 bytes.
 LINE_BYTES_MAX = 8192
@@ -47,40 +45,13 @@ def key(
     streamed = addresses == ("-",)
     lines = _lines(sys.stdin.buffer) if streamed else iter(addresses)
     catalogue, providers = open_catalogue(invocation.config), invocation.config.rules.providers
-    answers = (_answer(catalogue, line, providers) for line in lines)
+    answers = (inspect_key(catalogue, line, providers) for line in lines)
     if as_json:
         faults = _print(answers, one=len(addresses) == 1 and not streamed)
     else:
         faults = _show(answers)
     if faults:
         ctx.exit(ERROR)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Fault:
-    """A line of which nothing can be told, and why."""
-
-    #: As it was given; None if it is no text.
-    key: str | None
-    error: dict[str, str]
-    #: Whose key it is, where that can be told.
-    dataset: str | None = None
-
-
-def _answer(
-    catalogue: Catalogue, line: str | InvalidInput, providers: frozenset[str]
-) -> KeyReport | _Fault:
-    if isinstance(line, InvalidInput):
-        return _fault(None, line)
-    try:
-        return report_key(catalogue, line, providers)
-    except InvalidInput as exc:
-        return _fault(line, exc, dataset_of_uri(catalogue, line, providers))
-
-
-def _fault(key: str | None, exc: InvalidInput, dataset: str | None = None) -> _Fault:
-    error = {"code": exc.code, "message": str(exc), "remedy": lookup(exc.code).remedy}
-    return _Fault(key=key, error=error, dataset=dataset)
 
 
 def _lines(stream: BinaryIO) -> Iterator[str | InvalidInput]:
@@ -104,22 +75,22 @@ def _refusal(text: str) -> InvalidInput:
     return InvalidInput(text, code="invalid_object_uri")
 
 
-def _print(answers: Iterable[KeyReport | _Fault], *, one: bool) -> int:
+def _print(answers: Iterable[KeyReport | KeyFault], *, one: bool) -> int:
     """Print each answer as soon as it is there; return how many are faults."""
     faults = 0
     for answer in answers:
-        faults += isinstance(answer, _Fault)
+        faults += isinstance(answer, KeyFault)
         sys.stdout.write((json_bytes if one else json_line)(answer).decode())
         sys.stdout.flush()
     return faults
 
 
-def _show(answers: Iterable[KeyReport | _Fault]) -> int:
+def _show(answers: Iterable[KeyReport | KeyFault]) -> int:
     from tallgrass.cli.tables import show_facts  # noqa: PLC0415 - not for JSON
 
     faults = 0
     for answer in answers:
-        if isinstance(answer, _Fault):
+        if isinstance(answer, KeyFault):
             faults += 1
             title = printable(answer.key or "a line that is no address")
             show_facts(answer.error.items(), title=title)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from itertools import islice
 from pathlib import Path
 
 import click
 
+from tallgrass.bootstrap.node_reports import newest_runs, read_run
 from tallgrass.cli.invocation import (
     PAGE_MAX,
     Invocation,
@@ -24,7 +24,7 @@ from tallgrass.errors import InvalidInput, TallgrassError
 from tallgrass.nodes.cache_store import FolderCache
 from tallgrass.nodes.lineage import FileLineage, LineageSink
 from tallgrass.nodes.rebuild import Rebuilt, rebuild_run
-from tallgrass.nodes.run_summary import RunStatus, RunSummary, summary_of, task_document
+from tallgrass.nodes.run_summary import RunStatus
 from tallgrass.nodes.wal_store import WalStore
 
 #: How long a command waits for a run that is at work.
@@ -73,7 +73,7 @@ def runs(
     """
     root = nodes_folder(invocation, folder)
     wanted = None if status is None else RunStatus(status)
-    found = _summaries(WalStore(root / "wal"), wanted, limit)
+    found = newest_runs(root, wanted, limit)
     if as_json:
         print_json({"runs": plain(found)})
     else:
@@ -105,18 +105,8 @@ def show(
 
     Inputs and results themselves are not shown: they may be sensitive.
     """
-    if task is not None and node_id is None:
-        raise InvalidInput("--task needs the NODE whose task it is")
-    state = WalStore(nodes_folder(invocation, folder) / "wal").read(run_id)
-    chosen = [
-        task_document(each)
-        for each in state.tasks.values()
-        if node_id in {None, each.id.node_id} and task in {None, each.id.task_id}
-    ]
-    if not chosen and node_id is not None:
-        known = ", ".join(sorted({each.node_id for each in state.tasks})) or "none"
-        raise InvalidInput(f"run {run_id} has no such node or task; its nodes: {known}")
-    summary = summary_of(state)
+    root = nodes_folder(invocation, folder)
+    summary, chosen = read_run(root, run_id, node_id=node_id, task_id=task)
     if as_json:
         print_json({"run": plain(summary), "tasks": chosen})
     elif node_id is None:
@@ -192,19 +182,6 @@ def _lineage_sinks(
 
             sinks.append(closes.enter_context(closing(open_node_lineage(invocation.config))))
         yield sinks
-
-
-def _summaries(wal: WalStore, wanted: RunStatus | None, limit: int) -> list[RunSummary]:
-    """Return the newest runs that stand so; no more journals are read than it takes."""
-    found = (_summary(wal, run_id) for run_id in wal.newest_run_ids())
-    return list(islice((each for each in found if wanted in {None, each.status}), limit))
-
-
-def _summary(wal: WalStore, run_id: str) -> RunSummary:
-    try:
-        return summary_of(wal.read(run_id))
-    except TallgrassError as error:
-        return RunSummary(run_id=run_id, status=RunStatus.DAMAGED, problem=str(error))
 
 
 command.add_command(budget)

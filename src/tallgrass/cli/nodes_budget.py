@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
+from tallgrass.bootstrap.node_reports import read_budgets
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.nodes_folder import folder_option, nodes_folder
 from tallgrass.cli.text import print_json
-from tallgrass.errors import InvalidInput, did_you_mean
-from tallgrass.nodes.error_budget import BudgetPolicy, ErrorBudgets, as_json_value
+from tallgrass.nodes.error_budget import BudgetPolicy, ErrorBudgets
 from tallgrass.nodes.wal_store import WalStore
 
 _STYLES = {"green": "green", "yellow": "yellow", "red": "red", "black": "bold red"}
@@ -59,11 +59,7 @@ def budget(
     policy = BudgetPolicy(objective=objective, window_days=days)
     budgets = ErrorBudgets(root / "outcomes", policy=policy)
     added = _rebuilt(budgets, root) if rebuild else None
-    known = budgets.log.pipelines()
-    if pipeline is not None and pipeline not in known:
-        hint = did_you_mean(pipeline, known)
-        raise InvalidInput(f"pipeline {pipeline!r} has no outcomes below {root}{hint}")
-    shown = [as_json_value(budgets.state(each)) for each in known if pipeline in {None, each}]
+    shown = read_budgets(budgets, root, pipeline)
     if as_json:
         print_json({"pipelines": shown, "added": added})
     else:

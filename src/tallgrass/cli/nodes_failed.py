@@ -6,14 +6,13 @@ from pathlib import Path
 
 import click
 
-from tallgrass.bootstrap.nodes import open_node_runner, plan_clearing, plan_rerun
+from tallgrass.bootstrap.node_clearing import clear_failed as clear
+from tallgrass.bootstrap.nodes import plan_clearing, plan_rerun
 from tallgrass.cli.identity import proved
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.nodes_folder import folder_option, nodes_folder
 from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_whole
-from tallgrass.errors import GuardRefused, InvalidInput
-from tallgrass.governance.gate import Rule
 
 #: How long a command waits for a run that is at work.
 _WAIT_S = 5.0
@@ -158,21 +157,17 @@ def clear_failed(
     """
     root = nodes_folder(invocation, folder)
     with invocation.stores(read_only=False) as stores:
-        by = proved(stores, action="node_clear")
-        if approval_id is None:
-            message = "no failed node is cleared without one; `tallgrass nodes plan-clear` begins"
-            refused = GuardRefused(message, guard=Rule.APPROVAL_MISSING.value)
-            subject = f"node:{run_id}/{node_id}"
-            raise stores.actors.refuse(by.name, "node_clear", refused, subject=subject)
-    runner = open_node_runner(
-        invocation.config, pipeline="-", root=root, by=by, lock_timeout_s=_WAIT_S
-    )
-    with runner:
-        cleared = runner.clear(
-            run_id=run_id, node_id=node_id, task_id=task_id, approval=approval_id
+        cleared = clear(
+            invocation.config,
+            stores,
+            root,
+            run_id,
+            node_id,
+            task_id=task_id,
+            approval_id=approval_id,
+            by=proved(stores, action="node_clear"),
+            wait_s=_WAIT_S,
         )
-    if not cleared:
-        raise InvalidInput(f"{node_id} did not fail for good in run {run_id}")
     if as_json:
         print_json({"run_id": run_id, "node_id": node_id, "cleared": cleared})
         return

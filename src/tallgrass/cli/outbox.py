@@ -1,11 +1,21 @@
 """``tallgrass outbox``: deliver events, and see how far each has come."""
 
-import uuid
-from collections.abc import Sequence
-
 import click
 
-from tallgrass.bootstrap.outbox import chosen_targets, dispatch
+from tallgrass.bootstrap.outbox import dispatch
+from tallgrass.bootstrap.outbox_status import (
+    RequeueRequest,
+    delivery_document,
+    delivery_filter,
+    event_id,
+    find_delivery,
+    read_outbox_status,
+    refuse_left_out,
+    require_code,
+    status_document,
+    whole_document,
+)
+from tallgrass.bootstrap.outbox_status import requeue as send_again
 from tallgrass.bootstrap.telemetry import open_recorder
 from tallgrass.cli.identity import acting, actor_option, require_somebody
 from tallgrass.cli.invocation import (
@@ -18,23 +28,16 @@ from tallgrass.cli.invocation import (
 from tallgrass.cli.metrics_option import metrics_port_option
 from tallgrass.cli.outbox_ledger import ledger
 from tallgrass.cli.outbox_view import (
-    OutboxStatus,
-    delivery_document,
     dispatch_document,
     show_delivery,
     show_page,
     show_requeued,
     show_result,
     show_status,
-    status_document,
-    whole_document,
 )
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import print_json
 from tallgrass.clock import system_clock
-from tallgrass.error_codes import nearest, registry
-from tallgrass.errors import InvalidInput, Refused, UnknownRecord
-from tallgrass.outbox.deliveries import DeliveryFilter, Requeued
 from tallgrass.outbox.dispatch_loop import DispatchUntil
 from tallgrass.outbox.dispatch_rules import DeliveryState
 
@@ -107,19 +110,8 @@ def status(invocation: Invocation, *, as_json: bool) -> None:
     What keeps events is told too: a target that is down, and on a target that keeps order an
     exhausted event that holds back those behind it, or an older transaction that is still open.
     """
-    config = invocation.config
-    ordered = [target.name for target in chosen_targets(config) if target.ordered]
     with invocation.stores(read_only=True) as stores:
-        deliveries = stores.deliveries
-        waits = {name: deliveries.waits_for_transaction(name) for name in ordered}
-        found = OutboxStatus(
-            counts=deliveries.counts(with_dispatched=True),
-            held={name: deliveries.held_back(name) for name in ordered},
-            waits={name: wait for name, wait in waits.items() if wait is not None},
-            failures=deliveries.last_failures(),
-            known=frozenset(config.routing.targets),
-            now=system_clock(),
-        )
+        found = read_outbox_status(invocation.config, stores, now=system_clock())
     if as_json:
         print_json(status_document(found))
     else:
@@ -165,15 +157,14 @@ def list_deliveries(  # noqa: PLR0913 - one an option
     as_json: bool,
 ) -> None:
     """List events with how far each has come, by their ids. All filters hold together."""
-    _require_code(code)
-    wanted = DeliveryFilter(
+    wanted = delivery_filter(
         target=target,
         dataset=dataset,
         event_name=event_name,
-        error_code=code,
+        code=code,
         state=None if state is None else DeliveryState(state),
     )
-    cursor = None if after is None else _event_id(after)
+    cursor = None if after is None else event_id(after)
     with invocation.stores(read_only=True) as stores:
         found = stores.deliveries.page(wanted, after=cursor, size=limit + 1)
     page, more = found[:limit], len(found) > limit
@@ -191,12 +182,8 @@ def list_deliveries(  # noqa: PLR0913 - one an option
 @pass_invocation
 def show(invocation: Invocation, *, outbox_id: str, as_json: bool) -> None:
     """Show one event: its fields and payload, how far it has come, and every attempt."""
-    wanted = _event_id(outbox_id)
     with invocation.stores(read_only=True) as stores:
-        whole = stores.deliveries.find(wanted)
-    if whole is None:
-        message = f"there is no event {wanted}"
-        raise UnknownRecord(message, code="outbox_unknown")
+        whole = find_delivery(stores, outbox_id)
     if as_json:
         print_json(whole_document(whole))
     else:
@@ -238,54 +225,17 @@ def requeue(
     if [bool(outbox_ids), by_filter, everything].count(True) != 1:
         message = "say which events: their ids, or --target and --code, or --all"
         raise click.UsageError(message)
-    _require_code(code)
+    require_code(code)
     if not reason.strip():
         message = "--reason must say something: it is kept in the audit log"
         raise click.UsageError(message)
     require_somebody(actor)
     with invocation.stores(read_only=False) as stores:
         by = acting(stores, actor, action="outbox_requeue")
-        if outbox_ids:
-            wanted = [_event_id(each) for each in outbox_ids]
-            done = stores.outbox.requeue(wanted, actor=by, reason=reason)
-        else:
-            pages = stores.outbox.requeue_all(
-                target=target, error_code=code, actor=by, reason=reason
-            )
-            ids = tuple(each for page in pages for each in page)
-            done = Requeued(requeued=ids, left_out={})
+        wanted = RequeueRequest(outbox_ids=outbox_ids, target=target, code=code)
+        done = send_again(stores, wanted, by=by, reason=reason)
     if as_json:
         print_json({"requeued": len(done.requeued), "left_out": done.left_out})
     else:
         show_requeued(done)
-    _refuse_left_out(done)
-
-
-def _refuse_left_out(done: Requeued) -> None:
-    if not done.left_out:
-        return
-    unknown = all(state is None for state in done.left_out.values())
-    if unknown and not done.requeued:
-        message = f"there is no event {_some(list(done.left_out))}"
-        raise UnknownRecord(message, code="outbox_unknown")
-    total = len(done.left_out) + len(done.requeued)
-    message = f"{len(done.left_out)} of {total} events were not requeued"
-    raise Refused(message, code="outbox_not_requeued")
-
-
-def _some(ids: Sequence[str]) -> str:
-    return ids[0] if len(ids) == 1 else f"{ids[0]} nor the {len(ids) - 1} others"
-
-
-def _event_id(text: str) -> str:
-    try:
-        return str(uuid.UUID(text))
-    except ValueError:
-        message = f"{text!r} is no id of an event"
-        raise InvalidInput(message) from None
-
-
-def _require_code(code: str | None) -> None:
-    if code is not None and code not in registry():
-        message = f"no event can have the code {code!r}{nearest(code)}"
-        raise InvalidInput(message, code="unknown_code")
+    refuse_left_out(done)

@@ -13,9 +13,9 @@ import tallgrass
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_whole
-from tallgrass.clock import format_instant
 from tallgrass.outbox.deliveries import LedgerEntry
 from tallgrass.outbox.dispatch_rules import AttemptOutcome
+from tallgrass.views.outbox import ledger_entry, telemetry_entry
 
 #: Below the folder that is given.
 LEDGER = Path("docs/reports/audit/pipeline_outbox_ledger.json")
@@ -72,35 +72,6 @@ def export(invocation: Invocation, *, folder: Path, release: str, as_json: bool)
 
     say(f"{written:,} attempts written to {folder / LEDGER}")
     say(f"and to {folder / telemetry}")
-
-
-def ledger_entry(entry: LedgerEntry) -> dict[str, object]:
-    """Return an attempt as the governance ledger has it."""
-    return {
-        "outbox_id": entry.outbox_id,
-        "event_name": entry.event_name,
-        "dataset_id": entry.dataset_id,
-        "care_label": entry.care_label,
-        "status": entry.outcome.value,
-        "attempt": entry.attempt,
-        "last_error": entry.error or entry.error_code,
-        "target": entry.target,
-        "recorded_at": format_instant(entry.ended_at),
-    }
-
-
-def telemetry_entry(entry: LedgerEntry) -> dict[str, object]:
-    """Return an attempt as the telemetry has it."""
-    latency = (entry.ended_at - entry.created_at).total_seconds() * 1000
-    return {
-        "outbox_id": entry.outbox_id,
-        "pipeline_id": entry.pipeline_id,
-        "event_name": entry.event_name,
-        "dispatch_status": "success" if entry.outcome is AttemptOutcome.DISPATCHED else "failure",
-        "attempt": entry.attempt,
-        "latency_ms": max(0.0, round(latency, 3)),
-        "duplicate_detected": entry.duplicate,
-    }
 
 
 def _write(ledger_path: Path, telemetry_path: Path, entries: Iterator[LedgerEntry]) -> int:

@@ -1,22 +1,12 @@
 """Deliveries for people and programs."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 
 from tallgrass.bootstrap.outbox import DispatchResult
+from tallgrass.bootstrap.outbox_status import OutboxStatus, age_s
 from tallgrass.cli.text import duration, plain, printable
-from tallgrass.outbox.breaker import DOWN
-from tallgrass.outbox.deliveries import (
-    LastFailure,
-    Requeued,
-    StoredDelivery,
-    TargetCounts,
-    TransactionWait,
-    WholeDelivery,
-)
+from tallgrass.outbox.deliveries import Requeued, StoredDelivery, TargetCounts, WholeDelivery
 
 _STATE_STYLES = {
     "pending": "cyan",
@@ -25,68 +15,6 @@ _STATE_STYLES = {
     "exhausted": "red",
     "dispatched": "green",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutboxStatus:
-    """What `outbox status` tells, by target."""
-
-    counts: Mapping[str, TargetCounts]
-    #: Events behind an exhausted one, by dataset.
-    held: Mapping[str, Mapping[str, int]]
-    waits: Mapping[str, TransactionWait]
-    failures: Mapping[str, LastFailure]
-    #: Targets that the configuration declares.
-    known: AbstractSet[str]
-    now: datetime
-
-    @property
-    def names(self) -> list[str]:
-        """All targets, in order."""
-        return sorted({*self.counts, *self.known})
-
-    def counts_of(self, name: str) -> TargetCounts:
-        """Return the counts of a target; one that has no events has none of any kind."""
-        return self.counts.get(name, TargetCounts(target=name, dispatched=0))
-
-    def down(self, name: str) -> LastFailure | None:
-        """Return how a target failed that may be left alone by now, as it is down."""
-        failure = self.failures.get(name)
-        return failure if failure is not None and failure.error_code in DOWN else None
-
-
-def delivery_document(delivery: StoredDelivery) -> dict[str, object]:
-    """Return a delivery's facts."""
-    document: dict[str, object] = plain(delivery)
-    return document
-
-
-def whole_document(whole: WholeDelivery) -> dict[str, object]:
-    """Return a delivery with its event, payload and attempts."""
-    event = whole.event._asdict()
-    del event["trace"]  # of a send that is under way
-    return {
-        **delivery_document(whole.delivery),
-        "event": plain(event),
-        "attempts": [plain(each) for each in whole.attempts],
-    }
-
-
-def status_document(status: OutboxStatus) -> dict[str, object]:
-    """Return the counts of each target, with what is odd about it."""
-    return {
-        "targets": [
-            {
-                **plain(status.counts_of(name)),
-                "oldest_s": age_s(status.counts.get(name), status.now),
-                "declared": name in status.known,
-                "held_back": dict(status.held.get(name, {})),
-                "waits_for_transaction": plain(status.waits.get(name)),
-                "down": plain(status.down(name)),
-            }
-            for name in status.names
-        ]
-    }
 
 
 def dispatch_document(result: DispatchResult) -> dict[str, object]:
@@ -101,13 +29,6 @@ def dispatch_document(result: DispatchResult) -> dict[str, object]:
         for name, counts in result.left.items()
     }
     return {**plain(result.report), "left": left}
-
-
-def age_s(counts: TargetCounts | None, now: datetime) -> float | None:
-    """Return the age of the oldest undelivered event; clocks may differ, so never below zero."""
-    if counts is None or counts.oldest_at is None:
-        return None
-    return max(0.0, round((now - counts.oldest_at).total_seconds(), 3))
 
 
 def show_status(status: OutboxStatus) -> None:

@@ -13,7 +13,7 @@ from tallgrass.bootstrap.planning import Plan
 from tallgrass.bootstrap.previewing import Preview
 from tallgrass.cli.text import json_bytes, printable
 from tallgrass.cli.whole_files import appearing_whole
-from tallgrass.replay.plan import Candidate, PlanAction, PlannedAction, findings_document
+from tallgrass.replay.plan import Candidate, PlanAction, PlannedAction
 
 STDIO = "-"
 #: The first rows are shown at once, the others as the buffer fills.
@@ -28,7 +28,7 @@ def show_plan(plan: Plan, target: str | None, *, as_json: bool) -> None:
         _write_lines(plan, target)
         summary = sys.stderr if target == STDIO else sys.stdout
         if as_json:
-            summary.write(json_bytes(_document(plan)).decode())
+            summary.write(json_bytes(plan.document()).decode())
         else:
             summary.write(_for_people(plan, target))
     elif as_json:
@@ -42,7 +42,7 @@ def show_preview(plan: Plan, found: Preview, *, as_json: bool) -> None:
     """Say what a plan comes to, and what it would change in items; its rows have passed."""
     preview = found.document()
     if as_json:
-        sys.stdout.write(json_bytes({**_document(plan), "preview": preview}).decode())
+        sys.stdout.write(json_bytes({**plan.document(), "preview": preview}).decode())
         return
     lines = [f"{found.changed:,} of {found.compared:,} items would change"]
     lines += [f"  {printable(e['pointer'])}: {e['items']:,} items" for e in preview["fields"]]
@@ -78,7 +78,7 @@ def _print_document(plan: Plan) -> None:
             out.write(line.decode().rstrip("\n"))
             if number == _SHOWN_AT_ONCE:
                 out.flush()
-    rest = {name: value for name, value in _document(plan).items() if name != "header"}
+    rest = {name: value for name, value in plan.document().items() if name != "header"}
     out.write("\n]," + json_bytes(rest).decode().removeprefix("{"))
 
 
@@ -119,17 +119,6 @@ def _progress(rows: _Rows) -> Iterator[_Rows]:
                 yield row
 
         yield counted()
-
-
-def _document(plan: Plan) -> dict[str, object]:
-    """Return what a plan comes to; its rows have passed."""
-    return {
-        "header": plan.header.document(),
-        "summary": plan.stream.summary.document(plan.header.caps),
-        "guards": findings_document(plan.findings()),
-        "scope": plan.scope(),
-        "plan_sha256": plan.stream.sha256,
-    }
 
 
 def _for_people(plan: Plan, target: str | None) -> str:

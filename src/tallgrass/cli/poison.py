@@ -1,15 +1,8 @@
 """``tallgrass poison``: messages that could not be understood. List, show, feed them again."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import closing
-from dataclasses import dataclass, field
-
 import click
 
-from tallgrass.bootstrap.queues import open_queue
-from tallgrass.bootstrap.stores import Stores
-from tallgrass.bootstrap.workers import open_feeder
+from tallgrass.bootstrap.feeding import FeedReport, FeedRequest, feed_poison
 from tallgrass.cli.identity import acting, actor_option, require_somebody
 from tallgrass.cli.invocation import (
     NUMBER_MAX,
@@ -19,25 +12,12 @@ from tallgrass.cli.invocation import (
     page_options,
     pass_invocation,
 )
-from tallgrass.cli.poison_view import (
-    body_document,
-    candidate_document,
-    poison_document,
-    show_body,
-    show_feeding,
-    show_message,
-    show_page,
-)
+from tallgrass.cli.poison_view import show_body, show_feeding, show_message, show_page
 from tallgrass.cli.text import print_json
-from tallgrass.cli.times import time_or_date
-from tallgrass.error_codes import nearest, registry
-from tallgrass.errors import InvalidInput, Refused, TallgrassError
-from tallgrass.governance.actors import Acting
-from tallgrass.intake.poison import PoisonFilter, PoisonState, StoredPoison
-from tallgrass.poison_feeding import Candidate, select_named, select_waiting
-
-#: Messages of which a feeding tells more than their number.
-DETAILS_MAX = 1000
+from tallgrass.errors import Refused, TallgrassError
+from tallgrass.intake.poison import PoisonState
+from tallgrass.poison_feeding import select_named
+from tallgrass.views.poison import body_document, poison_document, poison_filter, require_code
 
 _poison_id = click.IntRange(1, NUMBER_MAX)
 
@@ -82,11 +62,10 @@ def list_messages(
     as_json: bool,
 ) -> None:
     """List poison messages, oldest first. All filters hold together."""
-    _require_code(code)
-    wanted = PoisonFilter(
+    wanted = poison_filter(
         queue=queue,
-        error_code=code,
-        since=time_or_date(since),
+        code=code,
+        since=since,
         state=None if state is None else PoisonState(state),
     )
     with invocation.stores(read_only=True) as stores:
@@ -121,31 +100,6 @@ def show(invocation: Invocation, *, poison_id: int, with_body: bool, as_json: bo
     show_message(message)
     if body is not None:
         show_body(message, body)
-
-
-@dataclass(slots=True)
-class Report:
-    """What a feeding did, added up."""
-
-    dry_run: bool
-    fed: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)
-    #: The first of them, to be told one by one.
-    details: list[Candidate] = field(default_factory=list)
-
-    def add(self, candidate: Candidate) -> None:
-        """Count one message."""
-        if candidate.left_out is None:
-            self.fed += 1
-        else:
-            self.left_out[candidate.left_out.value] += 1
-        if len(self.details) < DETAILS_MAX:
-            self.details.append(candidate)
-
-    @property
-    def untold(self) -> int:
-        """How many messages are counted only."""
-        return self.fed + self.left_out.total() - len(self.details)
 
 
 @command.command(
@@ -187,25 +141,17 @@ def feed(  # noqa: PLR0913 - one an option
     as fed; if it comes again as poison it is open again.
     """
     _require_one_choice(poison_ids, code, everything=everything)
-    _require_code(code)
+    require_code(code)
     if not dry_run and not (reason or "").strip():
         message = "--reason is needed: it is kept in the audit log"
         raise click.UsageError(message)
     if not dry_run:
         require_somebody(actor)
-    report = Report(dry_run=dry_run)
+    report = FeedReport(dry_run=dry_run)
+    wanted = FeedRequest(poison_ids=poison_ids, code=code, reason=reason or "", force=force)
     with invocation.stores(read_only=dry_run) as stores:
-        by = "" if dry_run else acting(stores, actor, action="poison_feed")
-        chosen: Iterable[StoredPoison] = (
-            select_named(stores.poison, poison_ids)
-            if poison_ids
-            else select_waiting(stores.poison, code)
-        )
-        done = (
-            open_feeder(invocation.config, stores).consider(chosen, force=force)
-            if dry_run
-            else _fed(invocation, stores, chosen, by, reason, force=force, named=bool(poison_ids))
-        )
+        by = None if dry_run else acting(stores, actor, action="poison_feed")
+        done = feed_poison(invocation.config, stores, wanted, by=by)
         try:
             for candidate in done:
                 report.add(candidate)
@@ -220,24 +166,7 @@ def feed(  # noqa: PLR0913 - one an option
         raise Refused(message, code="poison_not_fed")
 
 
-def _fed(
-    invocation: Invocation,
-    stores: Stores,
-    chosen: Iterable[StoredPoison],
-    by: Acting,
-    reason: str | None,
-    *,
-    force: bool,
-    named: bool,
-) -> Iterator[Candidate]:
-    feeder = open_feeder(invocation.config, stores)
-    with closing(open_queue(invocation.config)) as queue:
-        yield from feeder.feed(
-            chosen, queue, actor=by, reason=reason or "", force=force, named=named
-        )
-
-
-def _tell(report: Report, *, as_json: bool) -> None:
+def _tell(report: FeedReport, *, as_json: bool) -> None:
     if not as_json:
         show_feeding(
             report.details,
@@ -247,25 +176,10 @@ def _tell(report: Report, *, as_json: bool) -> None:
             untold=report.untold,
         )
         return
-    print_json(
-        {
-            "dry_run": report.dry_run,
-            "fed": 0 if report.dry_run else report.fed,
-            "would_feed": report.fed if report.dry_run else 0,
-            "left_out": dict(sorted(report.left_out.items())),
-            "messages": [candidate_document(candidate) for candidate in report.details],
-            "untold": report.untold,
-        }
-    )
+    print_json(report.document())
 
 
 def _require_one_choice(poison_ids: tuple[int, ...], code: str | None, *, everything: bool) -> None:
     if [bool(poison_ids), code is not None, everything].count(True) != 1:
         message = "say which messages: their numbers, or --code CODE, or --all"
         raise click.UsageError(message)
-
-
-def _require_code(code: str | None) -> None:
-    if code is not None and code not in registry():
-        message = f"no message can have the code {code!r}{nearest(code)}"
-        raise InvalidInput(message, code="unknown_code")

@@ -1,43 +1,15 @@
 """Poison messages for people and programs. A body never reaches a terminal as it came."""
 
-import base64
-import codecs
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from tallgrass.cli.text import plain, printable
-from tallgrass.intake.message import ParsedMessage
+from tallgrass.cli.text import printable
 from tallgrass.intake.poison import POISON_BYTES_MAX, StoredPoison
 from tallgrass.poison_feeding import Candidate
+from tallgrass.views.poison import body_text
 
 _HEX_COLUMNS = 16
 _STATE_STYLES = {"open": "yellow", "begun": "red", "fed": "green"}
-
-
-def poison_document(message: StoredPoison) -> dict[str, object]:
-    """Return a message's facts, without its body."""
-    return {**plain(message), "state": message.state.value, "cut": message.is_cut}
-
-
-def body_document(message: StoredPoison, body: bytes) -> dict[str, object]:
-    """Return a body, as text if it is one, else in base64."""
-    text = _text(message, body)
-    return {
-        "encoding": "base64" if text is None else "utf-8",
-        "content": base64.b64encode(body).decode() if text is None else text,
-        "bytes": len(body),
-        "cut": message.is_cut,
-    }
-
-
-def candidate_document(candidate: Candidate) -> dict[str, object]:
-    """Return what a message gives now, and what became of it."""
-    return {
-        "poison_id": candidate.message.poison_id,
-        "left_out": candidate.left_out,
-        "message_id": candidate.sent_as,
-        "now": None if candidate.parsed is None else _parsed_document(candidate.parsed),
-    }
 
 
 def show_page(messages: Sequence[StoredPoison], next_cursor: int | None) -> None:
@@ -96,7 +68,7 @@ def show_body(message: StoredPoison, body: bytes) -> None:
     """Print a body: text with escapes for what would steer the terminal, else hexadecimal."""
     from tallgrass.cli.tables import say  # noqa: PLC0415
 
-    text = _text(message, body)
+    text = body_text(message, body)
     say("Body" if text is not None else "Body (no text: hexadecimal)", "bold")
     # Indented, so that no line of it can be taken for one of ours.
     lines = _hexadecimal(body) if text is None else text.split("\n")
@@ -140,18 +112,6 @@ def show_feeding(
     say("; ".join(said) + ".")
 
 
-def _parsed_document(parsed: ParsedMessage) -> dict[str, object]:
-    trouble = parsed.poison or parsed.deferred
-    return {
-        "units": [
-            {"wal_id": unit.wal_id, "dataset": unit.dataset, "object_uri": unit.object_uri}
-            for unit in parsed.units
-        ],
-        "ignored": [plain(one) for one in parsed.ignored],
-        "error": None if trouble is None else plain(trouble),
-    }
-
-
 def _now(candidate: Candidate) -> str:
     """Say in a few words what a message gives now."""
     parsed = candidate.parsed
@@ -169,14 +129,6 @@ def _size(message: StoredPoison) -> str:
     if not message.is_cut:
         return f"{message.body_bytes:,} bytes"
     return f"{message.body_bytes:,} bytes, cut: only the first {POISON_BYTES_MAX:,} are kept"
-
-
-def _text(message: StoredPoison, body: bytes) -> str | None:
-    """Return a body as text, or None if it is none; a cut may have gone through a character."""
-    try:
-        return codecs.getincrementaldecoder("utf-8")().decode(body, final=not message.is_cut)
-    except UnicodeDecodeError:
-        return None
 
 
 def _hexadecimal(body: bytes) -> Iterator[str]:

@@ -6,20 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tallgrass.bootstrap.governing import Released, open_releases
+from tallgrass.bootstrap.governing import held_by, release_units, released_document
 from tallgrass.cli.identity import proved
 from tallgrass.cli.invocation import PAGE_MAX, Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json
-from tallgrass.error_codes import is_unit_code, lookup, nearest
-from tallgrass.errors import GuardRefused, InvalidInput
-from tallgrass.governance.gate import Rule
-from tallgrass.ledger.record_filter import RecordFilter
+from tallgrass.error_codes import lookup
 from tallgrass.ledger.vocabulary import Status
+from tallgrass.views.records import record_filter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tallgrass.bootstrap.stores import Stores
+    from tallgrass.bootstrap.governing import Released
     from tallgrass.bootstrap.views import HistoryEvent
     from tallgrass.ledger.record import WalRecord
 
@@ -64,13 +62,8 @@ def list_units(
     as_json: bool,
 ) -> None:
     """List quarantined units in order of data time."""
-    if error_code is not None and not is_unit_code(error_code):
-        message = f"no unit can have the code {error_code!r}{nearest(error_code)}"
-        raise InvalidInput(message, code="unknown_code")
-    wanted = RecordFilter(
-        datasets=list(dict.fromkeys(datasets)),
-        statuses=[Status.QUARANTINED],
-        error_code=error_code,
+    wanted = record_filter(
+        datasets=datasets, statuses=[Status.QUARANTINED.value], error_code=error_code
     )
     with invocation.stores(read_only=True) as stores:
         cursor = None if after is None else stores.reader.record(after).wal_id
@@ -89,7 +82,7 @@ def show(invocation: Invocation, *, name: str, as_json: bool) -> None:
     """Show why a unit is held, since when, and what a release would take."""
     with invocation.stores(read_only=True) as stores:
         record = stores.reader.record(name)
-        held = _held_by(stores, record)
+        held = held_by(stores, record)
     if as_json:
         print_json({"record": record, "held": held, "newer_object": record.next_object})
     else:
@@ -118,40 +111,11 @@ def release(
     """
     with invocation.stores(read_only=False) as stores:
         by = proved(stores, action="release")
-        units = [stores.reader.record(name).wal_id for name in names]
-        if approval_id is None:
-            message = "nothing leaves quarantine without one; `tallgrass approvals request` asks"
-            refused = GuardRefused(message, guard=Rule.APPROVAL_MISSING.value)
-            raise stores.actors.refuse(by.name, "release", refused, subject=units[0])
-        releases = open_releases(invocation.config, stores)
-        released = releases.release(units, approval_id=approval_id, by=by)
+        released = release_units(invocation.config, stores, names, approval_id=approval_id, by=by)
     if as_json:
-        print_json(_document(released))
+        print_json(released_document(released))
     else:
         _say_released(released)
-
-
-def _document(released: Released) -> dict[str, object]:
-    approval = released.approval
-    return {
-        "released": released.wal_ids,
-        "approval_id": approval.approval_id,
-        "reason": approval.reason,
-        "requested_by": approval.requested_by,
-        "approved_by": [each.actor for each in approval.decisions],
-    }
-
-
-def _held_by(stores: Stores, record: WalRecord) -> HistoryEvent:
-    """Return the edge into quarantine; a unit that is not held is refused."""
-    if record.status is not Status.QUARANTINED:
-        raise InvalidInput(f"{record.wal_id} is {record.status.value}, not quarantined")
-    into = [
-        event
-        for event in stores.reader.history(record.wal_id)
-        if event.to_status == Status.QUARANTINED.value != event.from_status
-    ]
-    return into[-1]
 
 
 def _show_page(records: Sequence[WalRecord], next_cursor: str | None) -> None:

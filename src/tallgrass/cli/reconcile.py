@@ -1,16 +1,15 @@
 """``tallgrass reconcile``: bucket, ledger and catalog against each other, by reading only."""
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from tallgrass.bootstrap.reconcile_report import FirstFindings, reconcile_document
 from tallgrass.bootstrap.reconciling import ReconcileReport, ReconcileRequest, Reconciliation
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.listing_options import (
@@ -21,31 +20,17 @@ from tallgrass.cli.listing_options import (
 )
 from tallgrass.cli.reconcile_plan import FINDINGS, PlanFolder
 from tallgrass.cli.text import print_json
-from tallgrass.cli.times import time_or_date
 from tallgrass.cli.whole_files import appearing_folder
 from tallgrass.clock import format_instant, system_clock
 from tallgrass.inventory.mending import ADVICE, GAP_UNLISTED
 from tallgrass.inventory.reconcile import Finding, Kind
+from tallgrass.views.times import time_or_date
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 #: Findings of each kind that are told one by one on a terminal.
 _SHOWN = 20
-
-
-@dataclass(slots=True)
-class _Told:
-    """The first findings of each kind."""
-
-    limit: int
-    findings: list[Finding] = field(default_factory=list)
-    _counts: Counter[Kind] = field(default_factory=Counter)
-
-    def take(self, finding: Finding) -> None:
-        self._counts[finding.kind] += 1
-        if self._counts[finding.kind] <= self.limit:
-            self.findings.append(finding)
 
 
 @click.command(
@@ -127,10 +112,10 @@ def command(  # noqa: PLR0913 - one parameter an option
     if request.since >= request.until:
         message = "--since must be before --until"
         raise click.UsageError(message)
-    told = _Told(limit if as_json else _SHOWN)
+    told = FirstFindings(limit if as_json else _SHOWN)
     report, commands = _carry_out(invocation, request, told, plan_dir)
     if as_json:
-        print_json(_document(request, report, told.findings, commands))
+        print_json(reconcile_document(request, report, told.findings, commands))
     else:
         _show(report, told.findings, commands, request)
     if report.counts:
@@ -138,7 +123,7 @@ def command(  # noqa: PLR0913 - one parameter an option
 
 
 def _carry_out(
-    invocation: Invocation, request: ReconcileRequest, told: _Told, plan_dir: Path | None
+    invocation: Invocation, request: ReconcileRequest, told: FirstFindings, plan_dir: Path | None
 ) -> tuple[ReconcileReport, list[str]]:
     """Take all findings, into a folder if one is wanted; return what came of it."""
     config = invocation.config
@@ -187,27 +172,6 @@ def _progress() -> Iterator[Callable[[int], None]]:
 
     with progress("comparing objects", None) as bar:
         yield lambda done: bar.update(bar.task_ids[0], completed=done) if bar is not None else None
-
-
-def _document(
-    request: ReconcileRequest,
-    report: ReconcileReport,
-    findings: list[Finding],
-    commands: list[str],
-) -> dict[str, object]:
-    return {
-        "dataset": request.dataset,
-        "since": request.since,
-        "until": request.until,
-        "listed": None if request.catalog_only else report.listed,
-        "ignored": dict(sorted(report.ignored.items())),
-        "recent": report.recent,
-        "records": report.records,
-        "gaps_unjudged": report.gaps_unjudged,
-        "counts": {kind.value: report.counts[kind] for kind in Kind},
-        "findings": [finding.document() for finding in findings],
-        "commands": commands,
-    }
 
 
 def _show(

@@ -5,17 +5,18 @@ from pathlib import Path
 import click
 
 from tallgrass.bootstrap.datasets import open_catalogue
-from tallgrass.bootstrap.planning import Plan, PlanRequest, open_plan
+from tallgrass.bootstrap.planning import Plan, PlanRequest, open_plan, request_of
 from tallgrass.bootstrap.previewing import preview
 from tallgrass.bootstrap.stores import Stores
 from tallgrass.cli.invocation import Invocation, examples, output_option
 from tallgrass.cli.plan_view import show_plan, show_preview
-from tallgrass.cli.replay_options import Selected, require_conditions, selection_options
-from tallgrass.cli.replay_reporting import reported
+from tallgrass.cli.replay_options import selection_options
+from tallgrass.bootstrap.replay_reporting import reported
 from tallgrass.cli.replay_run import RunFlags, carry_out, run_options
 from tallgrass.cli.replay_runs import diff, runs
 from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.replay.selection_file import render_selection
+from tallgrass.replay.selection_words import Selected
 
 
 @click.group(
@@ -167,15 +168,12 @@ def plan_request(
     env: str | None,
 ) -> PlanRequest:
     """Return what is asked for by flags and by the selection's file; flags come first."""
-    saved = selected.saved
-    return PlanRequest(
-        selection=require_conditions(selected),
+    return request_of(
+        selected,
         reason=reason,
         replay_run_id=replay_run_id,
-        meant_for=(env, None if saved is None else saved.env),
-        batch_size=None if saved is None else saved.batch_size,
-        max_batches=None if saved is None else saved.max_batches,
-        incident_ref=flags.incident or (None if saved is None else saved.incident_id),
+        env=env,
+        incident_ref=flags.incident,
         change_ref=flags.change,
         policy_ref=flags.policy_ref,
         expected=flags.expected,

@@ -1,7 +1,6 @@
 """The options by which every replay command selects units, and what they come to."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,23 +8,12 @@ from typing import Any, TypeVar
 import click
 
 from tallgrass.errors import InvalidInput
-from tallgrass.ledger.vocabulary import Status, word
-from tallgrass.replay.selection import IdRange, Purpose, Selection, Span
-from tallgrass.replay.selection_file import SavedSelection, instant_or_date, parse_selection
+from tallgrass.replay.selection_words import Selected, SelectionWords, narrowed, selection_of
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 #: Bytes of a file of ids: ten thousand of them, with room for blank lines.
 _IDS_BYTES_MAX = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selected:
-    """What the options say together."""
-
-    selection: Selection
-    #: The file that flags narrowed, if one was given.
-    saved: SavedSelection | None
 
 
 _UNIT_OPTIONS = (
@@ -140,59 +128,17 @@ _NOT_GIVEN = _defaults()
 
 
 def _selected(given: dict[str, Any]) -> Selected:
-    flags = Selection(
-        datasets=given["datasets"],
-        bucket_prefix=given["bucket_prefix"],
-        data_time=_span(given, "since", "until"),
-        event_time=_span(given, "event_since", "event_until"),
-        created_at=_span(given, "created_since", "created_until"),
-        wal_ids=(*(each.lower() for each in given["wal_ids"]), *_listed(given["wal_id_file"])),
-        wal_id_range=_id_range(given["wal_id_range"]),
-        message_ids=given["message_ids"],
-        statuses=tuple(word(Status, name) for name in given["statuses"]),
-        error_codes=given["error_codes"],
-        attempts_min=given["attempts_min"],
-        attempts_max=given["attempts_max"],
-        purpose=Purpose.REPAIR if given["include_succeeded"] else Purpose.FAILED_ONLY,
-        max_records=given["max_events"],
-    )
+    named = {name: given[name] for name in given.keys() - {"selection_file", "wal_id_file"}}
+    ids = (*given["wal_ids"], *_listed(given["wal_id_file"]))
+    words = SelectionWords(**{**named, "wal_ids": ids})
+    flags = selection_of(words, named=lambda name: f"--{name.replace('_', '-')}")
     file: Path | None = given["selection_file"]
     if file is None:
         return Selected(selection=flags, saved=None)
     try:
-        saved = parse_selection(file.read_bytes())
+        return narrowed(file.read_bytes(), flags)
     except InvalidInput as exc:
         raise InvalidInput(f"{file}: {exc}", code=exc.code) from exc
-    return Selected(selection=saved.selection.narrowed(flags), saved=saved)
-
-
-def require_conditions(selected: Selected) -> Selection:
-    """Return the selection; one that says nothing at all is refused, for it would say all."""
-    if selected.selection.is_empty:
-        message = (
-            "nothing is selected: name a dataset and a time (--dataset, --since), units "
-            "(--wal-id), a message (--message-id) or a --selection-file"
-        )
-        raise InvalidInput(message, code="selection_invalid")
-    return selected.selection
-
-
-def _span(given: dict[str, Any], start: str, end: str) -> Span:
-    first, last = (None if given[n] is None else instant_or_date(given[n]) for n in (start, end))
-    if first is not None and last is not None and first >= last:
-        flags = [f"--{name.replace('_', '-')}" for name in (start, end)]
-        raise InvalidInput(f"{flags[0]} must be before {flags[1]}", code="selection_invalid")
-    return Span(first, last)
-
-
-def _id_range(text: str | None) -> IdRange:
-    if text is None:
-        return IdRange()
-    start, dots, end = text.lower().partition("..")
-    if not dots or not (start or end):
-        message = f"--wal-id-range takes FROM..TO, FROM.. or ..TO, not {text!r}"
-        raise InvalidInput(message, code="selection_invalid")
-    return IdRange(start or None, end or None)
 
 
 def _listed(file: Path | None) -> tuple[str, ...]:

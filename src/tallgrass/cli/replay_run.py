@@ -17,7 +17,7 @@ from tallgrass.bootstrap.replaying import RunOptions, run_replay
 from tallgrass.bootstrap.stores import open_current_stores
 from tallgrass.cli.identity import acting
 from tallgrass.cli.invocation import Invocation
-from tallgrass.cli.replay_reporting import reported
+from tallgrass.bootstrap.replay_reporting import reported
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import print_json, printable
 from tallgrass.errors import GuardRefused

@@ -1,13 +1,10 @@
 """``tallgrass replay runs`` and ``tallgrass replay diff``: what replays came to; only read."""
 
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
 
 import click
 
-from tallgrass.bootstrap.stores import Stores
+from tallgrass.bootstrap.replay_runs import find_run, replayed_records
 from tallgrass.cli.invocation import (
     PAGE_MAX,
     Invocation,
@@ -16,10 +13,10 @@ from tallgrass.cli.invocation import (
     pass_invocation,
 )
 from tallgrass.cli.replay_run import show_report
-from tallgrass.cli.text import plain, print_json, printable
+from tallgrass.cli.text import print_json, printable
 from tallgrass.clock import format_instant
-from tallgrass.errors import InvalidInput, UnknownRecord
-from tallgrass.replay.run import Run, RunRecord, RunReport, report_of
+from tallgrass.replay.run import RunRecord, report_of
+from tallgrass.views.replays import run_document, run_record_document
 
 
 @click.group(name="runs", epilog=examples("tallgrass replay runs list"))
@@ -38,11 +35,11 @@ def list_runs(invocation: Invocation, *, limit: int, after: str | None, as_json:
     """List runs, newest first."""
     with invocation.stores(read_only=True) as stores:
         if after is not None:
-            _find(stores, after)
+            find_run(stores, after)
         page = stores.replay_runs.each(after=after, size=limit)
         found = [(run, report_of(run, stores.replay_runs.counts(run))) for run in page]
     if as_json:
-        print_json({"runs": [_document(run, report) for run, report in found]})
+        print_json({"runs": [run_document(run, report) for run, report in found]})
         return
     from tallgrass.cli.tables import show_table  # noqa: PLC0415 - rich is for people only
 
@@ -73,12 +70,12 @@ def list_runs(invocation: Invocation, *, limit: int, after: str | None, as_json:
 def show_run(invocation: Invocation, run_id: str, *, with_records: bool, as_json: bool) -> None:
     """Tell what a run was for and what it has come to."""
     with invocation.stores(read_only=True) as stores:
-        run = _find(stores, run_id)
+        run = find_run(stores, run_id)
         report = report_of(run, stores.replay_runs.counts(run))
         records = list(stores.replay_runs.records(run_id)) if with_records else []
     if as_json:
-        rows = {"records": [_record(each) for each in records]} if with_records else {}
-        print_json({**_document(run, report), **rows})
+        rows = {"records": [run_record_document(each) for each in records]} if with_records else {}
+        print_json({**run_document(run, report), **rows})
         return
     order = run.order
     for name, value in (
@@ -113,11 +110,11 @@ def diff(invocation: Invocation, name: str, *, unexpected: bool, as_json: bool) 
     with invocation.stores(read_only=True) as stores:
         found = [
             each
-            for each in _records_of(stores, name)
+            for each in replayed_records(stores, name)
             if each.mismatch or (each.changes and not unexpected)
         ]
     if as_json:
-        print_json({"name": name, "records": [_record(each) for each in found]})
+        print_json({"name": name, "records": [run_record_document(each) for each in found]})
         return
     for each in found:
         _show_changes(each)
@@ -140,47 +137,3 @@ def _show_changes(record: RunRecord) -> None:
     if record.changed_fields > len(record.changes):
         more = record.changed_fields - len(record.changes)
         sys.stdout.write(f"  … and {more:,} fields more\n")
-
-
-def _records_of(stores: Stores, name: str) -> Iterator[RunRecord]:
-    if stores.replay_runs.find(name) is not None:
-        return stores.replay_runs.records(name)
-    try:
-        record = stores.reader.record(name)
-    except (InvalidInput, UnknownRecord):
-        message = f"there is neither a run nor a unit {name}"
-        raise UnknownRecord(message, code="run_unknown") from None
-    return iter(stores.replay_runs.records_of_unit(record.wal_id))
-
-
-def _find(stores: Stores, run_id: str) -> Run:
-    run = stores.replay_runs.find(run_id)
-    if run is None:
-        raise UnknownRecord(f"there is no run {run_id}", code="run_unknown")
-    return run
-
-
-def _document(run: Run, report: RunReport) -> dict[str, Any]:
-    order = run.order
-    return {
-        **report.document(),
-        "mode": order.mode.value,
-        "intent": order.intent.value,
-        "reason": order.reason,
-        "actor": run.actor,
-        "approval_id": order.approval_id,
-        "change_ref": order.change_ref,
-        "incident_ref": order.incident_ref,
-        "policy_ref": order.policy_ref,
-        "plan_sha256": order.plan_sha256,
-        "expected": list(order.expected),
-        "code_version": order.code_version,
-        "config_version": order.config_version,
-        "started_at": format_instant(run.started_at),
-        "finished_at": None if run.finished_at is None else format_instant(run.finished_at),
-    }
-
-
-def _record(record: RunRecord) -> dict[str, Any]:
-    value: dict[str, Any] = plain(asdict(record))
-    return value

@@ -1,27 +1,23 @@
 """``tallgrass retention``: old rows leave for archives, which can be searched and read back."""
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 
 import click
 
-from tallgrass.bootstrap.retaining import (
-    Retention,
-    Step,
-    count_expirable,
-    mark_expired,
-    open_retention,
-    paced,
-    writing_pace,
+from tallgrass.bootstrap.retaining import Step, count_expirable, open_retention
+from tallgrass.bootstrap.retention_run import (
+    RATE,
+    RetentionAround,
+    RetentionRequest,
+    apply_retention,
+    archive_search,
 )
 from tallgrass.cli.identity import acting, actor_option
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.retention_view import (
-    archive_document,
-    plan_document,
     show_applied,
     show_archive,
     show_archives,
@@ -30,19 +26,9 @@ from tallgrass.cli.retention_view import (
 )
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import json_line, print_json
-from tallgrass.cli.times import time_or_date
-from tallgrass.errors import InvalidInput
-from tallgrass.governance.actors import Acting
-from tallgrass.inventory.retention import (
-    Archive,
-    ArchiveKind,
-    ArchiveSearch,
-    Planned,
-    kinds_named,
-)
+from tallgrass.inventory.retention import ArchiveKind, Planned, kinds_named
+from tallgrass.views.retention import archive_document, plan_document
 
-#: Rows a second. Ingest at full speed beside it lost less than a tenth.
-RATE = 1000.0
 #: Not rows that leave, but marks of items: see policies, `expires_after_days`.
 _ITEMS = "items"
 
@@ -138,16 +124,16 @@ def apply(
     rows, with_items = _chosen(kinds)
     config = invocation.config
     with invocation.stores(read_only=dry_run) as stores:
-        pace = writing_pace(rate, sleep=time.sleep, monotonic=time.monotonic)
-        retention = open_retention(config, stores, rest=pace)
         if dry_run:
-            planned = retention.plan(rows)
+            planned = open_retention(config, stores).plan(rows)
             items = count_expirable(config, stores) if with_items else {}
             _report_plan(planned, items, max_rows, as_json=as_json)
             return
         by = acting(stores, actor, action="archive_record")
-        done = _apply(retention, rows, max_rows, rate, by)
-        items = mark_expired(config, stores, actor=by) if with_items else {}
+        request = RetentionRequest(kinds=rows, with_items=with_items, rows_max=max_rows, rate=rate)
+        with told_to_stop() as stop, _bar(max_rows) as tell:
+            around = RetentionAround(stop=stop.is_set, sleep=stop.wait, tell=tell)
+            done, items = apply_retention(config, stores, request, around, by=by)
     if as_json:
         print_json({"archives": [archive_document(each) for each in done], "expired": items})
     else:
@@ -215,7 +201,13 @@ def search(
     as_json: bool,
 ) -> None:
     """Find archived rows. With --output json each is one line, as it is found."""
-    wanted = _search(wal_id, event, since, until, kind)
+    wanted = archive_search(
+        wal_id=wal_id,
+        event=event,
+        since=since,
+        until=until,
+        kind=None if kind is None else ArchiveKind(kind),
+    )
     with invocation.stores(read_only=True) as stores:
         found = open_retention(invocation.config, stores).search(wanted)
         for archive, row in islice(found, limit) if as_json else ():
@@ -223,45 +215,6 @@ def search(
             sys.stdout.write(json_line(line).decode())
         if not as_json:
             show_rows(list(islice(found, limit)))
-
-
-def _search(
-    wal_id: str | None, event: str | None, since: str | None, until: str | None, kind: str | None
-) -> ArchiveSearch:
-    if wal_id and event:
-        message = "--wal-id and --event are of different kinds: give one"
-        raise click.UsageError(message)
-    if not (wal_id or event or since or until):
-        message = "say what to look for: --wal-id, --event, --since or --until"
-        raise click.UsageError(message)
-    of_key = ArchiveKind.ATTEMPTS if wal_id else ArchiveKind.EVENTS if event else None
-    of_flag = None if kind is None else ArchiveKind(kind)
-    if of_key is not None and of_flag not in {None, of_key}:
-        raise InvalidInput(f"--kind {kind} has no such id")
-    return ArchiveSearch(
-        kind=of_key or of_flag,
-        key=(wal_id or event or "").lower() or None,
-        since=time_or_date(since),
-        until=time_or_date(until),
-    )
-
-
-def _apply(
-    retention: Retention,
-    kinds: tuple[ArchiveKind, ...],
-    max_rows: int | None,
-    rate: float,
-    by: Acting,
-) -> list[Archive]:
-    touched: dict[int, None] = {}
-    with told_to_stop() as stop, _bar(max_rows) as tell:
-        steps = retention.steps(kinds, actor=by, rows_max=max_rows)
-        for step in paced(steps, rows_per_s=rate, sleep=stop.wait, monotonic=time.monotonic):
-            touched[step.archive.archive_id] = None
-            tell(step)
-            if stop.is_set():
-                break
-    return [retention.archive(archive_id) for archive_id in touched]
 
 
 @contextmanager

@@ -3,36 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tallgrass.cli.text import plain, printable
+from tallgrass.cli.text import printable
 from tallgrass.inventory.retention import KEY_OF, TIME_OF, Archive, ArchiveKind, Planned
-
-
-def plan_document(planned: Planned) -> dict[str, object]:
-    """Return what of a kind may leave, as JSON has it."""
-    return {**plain(planned), "kind": planned.kind.value}
-
-
-def archive_document(archive: Archive) -> dict[str, object]:
-    """Return an archive as JSON has it, its file's facts beside those of its removal."""
-    found: dict[str, object] = plain(archive)
-    file: Any = found.pop("file")
-    words = {"kind": archive.file.kind.value, "format": archive.file.format.value}
-    return {
-        "archive_id": found.pop("archive_id"),
-        "state": state_of(archive),
-        **file,
-        **words,
-        **found,
-    }
-
-
-def state_of(archive: Archive) -> str:
-    """Return how far an archive is, in one word."""
-    if archive.abandoned_at is not None:
-        return "abandoned"
-    if archive.removed_at is not None:
-        return "done"
-    return "recorded" if archive.verified_at is None else "removing"
+from tallgrass.views.retention import state_of
 
 
 def show_plan(planned: Sequence[Planned], items: Mapping[str, int]) -> None:

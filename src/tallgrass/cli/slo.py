@@ -10,12 +10,12 @@ from tallgrass.cli.invocation import Invocation, examples, output_option, pass_i
 from tallgrass.cli.text import duration, print_json
 from tallgrass.clock import system_clock
 from tallgrass.telemetry.slo import WINDOW_DAYS, SloState, Zone
+from tallgrass.views.slo import SAMPLE, SAMPLE_MAX, slos_document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-_SAMPLE = 10_000
 _DAYS_MAX = 366
 _COLOURS = {Zone.GREEN: "green", Zone.YELLOW: "yellow", Zone.RED: "red", Zone.BLACK: "bold red"}
 _ALARMING = frozenset({Zone.RED, Zone.BLACK})
@@ -34,8 +34,8 @@ _ALARMING = frozenset({Zone.RED, Zone.BLACK})
 )
 @click.option(
     "--sample",
-    type=click.IntRange(1, 1_000_000),
-    default=_SAMPLE,
+    type=click.IntRange(1, SAMPLE_MAX),
+    default=SAMPLE,
     show_default=True,
     help="Judge times by so many of the newest units of each dataset.",
 )
@@ -45,7 +45,7 @@ _ALARMING = frozenset({Zone.RED, Zone.BLACK})
 def command(
     invocation: Invocation, *, days: float, sample: int, check: bool, as_json: bool
 ) -> None:
-    """Show each promise and its error budget.
+    """Show each promise, and how much of its error budget is left.
 
     A budget is green while at least half of it is left, yellow from 20 %, red below, and black when
     nothing is left. Writes nothing.
@@ -53,7 +53,7 @@ def command(
     now = system_clock()
     states = _states(invocation, days, sample, now)
     if as_json:
-        print_json({"judged_at": now, "days": days, "slos": [_document(one) for one in states]})
+        print_json(slos_document(states, judged_at=now, days=days))
     else:
         _show(states)
     if check and any(one.zone in _ALARMING for one in states):
@@ -69,21 +69,6 @@ def _states(
     catalogue = open_catalogue(invocation.config)
     with invocation.stores(read_only=True) as stores:
         return read_slos(stores, catalogue, now=now, sample=sample, window_days=days)
-
-
-def _document(one: SloState) -> dict[str, object]:
-    return {
-        "slo": one.slo.name,
-        "promise": one.slo.promise,
-        "objective": float(one.slo.objective),
-        "limit_s": one.slo.limit_s,
-        "events": one.events,
-        "bad": one.bad,
-        "p90_s": one.p90_s,
-        "budget_remaining": float(one.remaining),
-        "zone": one.zone.value,
-        "runbook": one.slo.runbook,
-    }
 
 
 def _show(states: Sequence[SloState]) -> None:

@@ -95,7 +95,7 @@ def export(  # noqa: PLR0913 - one parameter an option
         search=_search(collections, bbox, times),
     )
     from tallgrass.bootstrap.datasets import open_catalogue  # noqa: PLC0415 - help is quick
-    from tallgrass.cli.stac_collections import require_collections  # noqa: PLC0415
+    from tallgrass.bootstrap.named_collections import require_collections  # noqa: PLC0415
 
     with invocation.stores(read_only=True) as stores, stores.catalog.view() as view:
         require_collections(collections, view, open_catalogue(invocation.config))
@@ -117,8 +117,8 @@ def _target(form: str, folder: str | None, file: str | None) -> str:
 
 
 def _search(collections: Sequence[str], bbox: str | None, times: str | None) -> "ItemSearch":
-    from tallgrass.cli.times import range_of_days  # noqa: PLC0415 - help is quick
     from tallgrass.stac.search import ItemSearch, time_range_of  # noqa: PLC0415
+    from tallgrass.views.times import range_of_days  # noqa: PLC0415 - help is quick
 
     since, until = (None, None) if times is None else time_range_of(range_of_days(times))
     place = None

@@ -2,52 +2,18 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tallgrass.bootstrap.validating import ValidationReport, judge_catalog
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 
 if TYPE_CHECKING:
-    from tallgrass.stac.validation import StacValidator, Verdict
+    from tallgrass.stac.validation import StacValidator
 
-#: Shown in full; the counts are of all.
-SHOWN_MAX = 100
 _LINES = {".jsonl", ".ndjson"}
-
-
-@dataclass(slots=True)
-class _Report:
-    """What came of all documents."""
-
-    checked: int = 0
-    valid: int = 0
-    invalid: int = 0
-    #: For want of a schema.
-    unchecked: int = 0
-    missing_schemas: dict[str, int] = field(default_factory=dict)
-    problems: list[dict[str, Any]] = field(default_factory=list)
-
-    def count(self, name: str, verdict: "Verdict") -> None:
-        """Count one document."""
-        self.checked += 1
-        if verdict.is_valid:
-            self.valid += 1
-            return
-        if verdict.problems:
-            self.invalid += 1
-        else:
-            self.unchecked += 1
-        for address in verdict.missing:
-            self.missing_schemas[address] = self.missing_schemas.get(address, 0) + 1
-        for problem in verdict.problems:
-            if len(self.problems) < SHOWN_MAX:
-                self.problems.append(
-                    {"document": name, "path": problem.path, "message": problem.message,
-                     "rule": problem.rule}
-                )  # fmt: skip
 
 
 @click.command(
@@ -105,7 +71,7 @@ def validate(
     validator = open_validator(
         folders, fetch=fetch_https if fetch else None, cache=cache or default_cache()
     )
-    report = _Report()
+    report = ValidationReport()
     if paths:
         for path in paths:
             _judge_path(path, validator, report)
@@ -117,30 +83,25 @@ def validate(
 
 
 def _judge_catalog(
-    invocation: Invocation, collections: Sequence[str], validator: "StacValidator", report: _Report
+    invocation: Invocation,
+    collections: Sequence[str],
+    validator: "StacValidator",
+    report: ValidationReport,
 ) -> None:
-    import orjson  # noqa: PLC0415
-
     from tallgrass.bootstrap.datasets import open_catalogue  # noqa: PLC0415
-    from tallgrass.cli.stac_collections import require_collections  # noqa: PLC0415
     from tallgrass.cli.tables import progress  # noqa: PLC0415
-    from tallgrass.stac.search import ItemSearch  # noqa: PLC0415
 
-    search = ItemSearch(collections=tuple(collections) or None)
-    with invocation.stores(read_only=True) as stores, stores.catalog.view() as view:
-        require_collections(collections, view, open_catalogue(invocation.config))
-        for name, body in view.collections().items():
-            if not collections or name in collections:
-                report.count(name, validator.judge(orjson.loads(body)))
-        with progress("checking items", None) as bar:
-            for item in view.walk(search):
-                name = f"{item.key.collection}/{item.key.id}"
-                report.count(name, validator.judge(orjson.loads(item.body)))
-                if bar is not None:
-                    bar.advance(bar.task_ids[0])
+    catalogue = open_catalogue(invocation.config)
+    with (
+        invocation.stores(read_only=True) as stores,
+        progress("checking items", None) as bar,
+    ):
+        for _checked in judge_catalog(stores, catalogue, collections, validator, report):
+            if bar is not None:
+                bar.advance(bar.task_ids[0])
 
 
-def _judge_path(path: Path, validator: "StacValidator", report: _Report) -> None:
+def _judge_path(path: Path, validator: "StacValidator", report: ValidationReport) -> None:
     from tallgrass.stac.validation import documents_in  # noqa: PLC0415
 
     files = sorted(_files_in(path)) if path.is_dir() else [path]
@@ -156,7 +117,7 @@ def _files_in(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _values_in(file: Path, report: _Report) -> Iterator[tuple[str, Any]]:
+def _values_in(file: Path, report: ValidationReport) -> Iterator[tuple[str, Any]]:
     """Yield what a file holds; what is no JSON counts as invalid."""
     import orjson  # noqa: PLC0415
 
@@ -185,7 +146,7 @@ def _name(place: str, document: Any) -> str:
     return f"{place} ({named})" if isinstance(named, str) else place
 
 
-def _show(report: _Report, *, as_json: bool) -> None:
+def _show(report: ValidationReport, *, as_json: bool) -> None:
     from tallgrass.cli.text import print_json, printable  # noqa: PLC0415
 
     if as_json:

@@ -3,67 +3,28 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from tallgrass.bootstrap.datasets import open_catalogue
-from tallgrass.bootstrap.health import read_health
-from tallgrass.bootstrap.queues import read_queue_status
-from tallgrass.bootstrap.retaining import disk_forecast
+from tallgrass.bootstrap.overview import read_overview
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import duration, hide_credentials, json_line, print_json, printable
 from tallgrass.cli.watching import Pace, watch
 from tallgrass.clock import Clock, format_instant, system_clock
-from tallgrass.governance.switches import KillSwitch, SwitchedOff, SwitchScope
 from tallgrass.intake.poison import PoisonState
-from tallgrass.ledger.vocabulary import Status
-from tallgrass.telemetry.freshness import Freshness
+from tallgrass.views.status import Overview, age_s, not_fresh, oldest_event, status_document
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from tallgrass.bootstrap.views import LedgerStats, ProjectionLag
     from tallgrass.errors import TransientError
     from tallgrass.inventory.retention import DiskForecast
-    from tallgrass.outbox.deliveries import TargetCounts
     from tallgrass.queues.protocol import QueueStatus
-    from tallgrass.telemetry.gauges import Health
 
 _EVERY_S = 2.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
-    """What the page shows."""
-
-    stats: LedgerStats
-    #: Due units whose dataset is switched off.
-    parked: int
-    queue_name: str
-    #: None if the queue was never made.
-    queue: QueueStatus | None
-    #: Those that are on, and so stop work.
-    switches: list[KillSwitch]
-    poison: dict[PoisonState, int]
-    #: By target; one that has everything is left out.
-    undelivered: dict[str, TargetCounts]
-    #: None where the catalog is not copied to pgstac.
-    projection: ProjectionLag | None
-    disk: DiskForecast
-    #: What stands still.
-    health: Health
-    now: datetime
-
-    @property
-    def by_status(self) -> dict[str, int]:
-        """Units by where they stand."""
-        return {
-            status.value: sum(c.get(status.value, 0) for c in self.stats.by_dataset.values())
-            for status in Status
-        }
 
 
 @click.command(
@@ -109,7 +70,7 @@ def command(
         raise click.UsageError(message)
     found = _look(invocation, queue, system_clock)
     if as_json:
-        print_json(_document(found))
+        print_json(status_document(found))
     else:
         _show(found)
 
@@ -117,7 +78,7 @@ def command(
 def _watch(invocation: Invocation, queue: str | None, pace: Pace, *, as_json: bool) -> None:
     def show(found: Overview) -> None:
         if as_json:
-            sys.stdout.write(json_line({"at": found.now, **_document(found)}).decode())
+            sys.stdout.write(json_line({"at": found.now, **status_document(found)}).decode())
         elif sys.stdout.isatty():
             click.clear()
             _show(found)
@@ -144,98 +105,15 @@ def _line(found: Overview) -> str:
         parts.append(f"queue {found.queue.visible:,}, dead letters {found.queue.dead}")
     parts.append(f"live workers {found.stats.live_workers}")
     parts.append(f"undelivered {sum(one.undelivered for one in found.undelivered.values()):,}")
-    parts += [f"{state} {', '.join(names)}" for state, names in _not_fresh(found).items()]
+    parts += [f"{state} {', '.join(names)}" for state, names in not_fresh(found).items()]
     return printable(f"{format_instant(found.now)}  {'; '.join(parts)}")
-
-
-def _not_fresh(found: Overview) -> dict[str, list[str]]:
-    """Return the datasets that somebody should look at, by their state."""
-    return {
-        state.value: names
-        for state in (Freshness.WE_ARE_STUCK, Freshness.NOAA_SILENT)
-        if (names := [name for name, how in found.health.freshness().items() if how is state])
-    }
 
 
 def _look(invocation: Invocation, queue: str | None, clock: Clock) -> Overview:
     config = invocation.use({"queue.url": queue})
+    catalogue = open_catalogue(config)
     with invocation.stores(read_only=True) as stores:
-        stats = stores.reader.stats()
-        due = stores.reader.due_by_dataset()
-        switches = [switch for switch in stores.switches.switches() if switch.is_on]
-        off = stores.switches.switched_off(SwitchScope.INGEST)
-        poison = stores.poison.counts()
-        undelivered = stores.deliveries.counts()
-        projection = stores.catalog.projection_lag()
-        now = clock()
-        disk = disk_forecast(stores, units=_units(stats), now=now)
-        health = read_health(config, stores, open_catalogue(config), clock=clock)
-    return Overview(
-        stats=stats,
-        parked=_parked(due, off),
-        queue_name=config.text("queue.name"),
-        queue=read_queue_status(config),
-        switches=switches,
-        poison=poison,
-        undelivered=undelivered,
-        projection=projection,
-        disk=disk,
-        health=health,
-        now=now,
-    )
-
-
-def _units(stats: LedgerStats) -> int:
-    return sum(sum(counts.values()) for counts in stats.by_dataset.values())
-
-
-def _parked(due: dict[str, int], off: SwitchedOff) -> int:
-    return sum(number for dataset, number in due.items() if off.stops(dataset))
-
-
-def _document(found: Overview) -> dict[str, object]:
-    stats, queue = found.stats, found.queue
-    return {
-        "units": sum(found.by_status.values()),
-        "by_status": found.by_status,
-        "by_dataset": stats.by_dataset,
-        "stale": sum(stats.stale.values()),
-        "parked": found.parked,
-        "due": stats.due,
-        "oldest_due_at": stats.oldest_due_at,
-        "due_lag_s": _age(stats.oldest_due_at, found.now),
-        "live_workers": stats.live_workers,
-        "lapsed_workers": found.health.lapsed_workers,
-        "fenced_workers": found.health.fenced_workers,
-        "near_limit": sum(one.near_limit for one in found.health.datasets.values()),
-        "freshness": found.health.freshness(),
-        "queue": None
-        if queue is None
-        else {
-            "name": found.queue_name,
-            "visible": queue.visible,
-            "in_flight": queue.in_flight,
-            "dead": queue.dead,
-            "oldest_sent_at": queue.oldest_sent_at,
-            "message_lag_s": _age(queue.oldest_sent_at, found.now),
-        },
-        "poison": found.poison,
-        "outbox": _outbox(found),
-        "projection": _projection(found.projection, found.now),
-        "disk": {**asdict(found.disk), "days_left": found.disk.days_left},
-        "switches": found.switches,
-    }
-
-
-def _projection(lag: ProjectionLag | None, now: datetime) -> dict[str, object] | None:
-    if lag is None:
-        return None
-    return {**asdict(lag), "lag_s": _age(lag.oldest_changed_at, now)}
-
-
-def _age(since: datetime | None, now: datetime) -> float | None:
-    """Return the seconds since then; clocks may differ a little, so never below zero."""
-    return None if since is None else max(0.0, round((now - since).total_seconds(), 3))
+        return read_overview(config, stores, catalogue, clock=clock)
 
 
 def _show(found: Overview) -> None:
@@ -252,7 +130,7 @@ def _show(found: Overview) -> None:
             ("stale", sum(stats.stale.values())),
             ("near limit", sum(one.near_limit for one in found.health.datasets.values())),
             ("live workers", stats.live_workers),
-            *((state, ", ".join(names)) for state, names in _not_fresh(found).items()),
+            *((state, ", ".join(names)) for state, names in not_fresh(found).items()),
         ],
         title="Ledger",
     )
@@ -314,17 +192,6 @@ def _poison(counts: dict[PoisonState, int]) -> str:
     )
 
 
-def _outbox(found: Overview) -> dict[str, object]:
-    counts = list(found.undelivered.values())
-    return {
-        "pending": sum(one.pending for one in counts),
-        "in_flight": sum(one.in_flight for one in counts),
-        "retrying": sum(one.retrying for one in counts),
-        "exhausted": sum(one.exhausted for one in counts),
-        "oldest_s": _age(_oldest_event(found.undelivered), found.now),
-    }
-
-
 def _undelivered(found: Overview) -> str:
     """Say in a line what waits to go out; exhausted events wait for a person."""
     counts = list(found.undelivered.values())
@@ -332,12 +199,8 @@ def _undelivered(found: Overview) -> str:
     if not total:
         return "nothing waits"
     exhausted = sum(one.exhausted for one in counts)
-    age = _lag(_oldest_event(found.undelivered), found.now)
+    age = _lag(oldest_event(found.undelivered), found.now)
     return f"{total:,} events, the oldest {age}" + (f", {exhausted:,} exhausted" * bool(exhausted))
-
-
-def _oldest_event(counts: dict[str, TargetCounts]) -> datetime | None:
-    return min((one.oldest_at for one in counts.values() if one.oldest_at), default=None)
 
 
 def _oldest(queue: QueueStatus, now: datetime) -> str:
@@ -347,5 +210,5 @@ def _oldest(queue: QueueStatus, now: datetime) -> str:
 
 
 def _lag(since: datetime | None, now: datetime) -> str:
-    seconds = _age(since, now)
+    seconds = age_s(since, now)
     return "nothing waits" if seconds is None else duration(seconds)

@@ -3,14 +3,11 @@
 import click
 
 from tallgrass.bootstrap.datasets import open_catalogue
-from tallgrass.bootstrap.stores import Stores
+from tallgrass.bootstrap.switching import turn_switches
 from tallgrass.cli.identity import acting, actor_option
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json
 from tallgrass.governance.switches import ALL_DATASETS, KillSwitch, SwitchScope
-
-#: Scopes whose datasets are ours; events and nodes may be of anybody's.
-_OUR_DATASETS = frozenset({SwitchScope.INGEST, SwitchScope.REPLAY})
 
 _reason_option = click.option("--reason", required=True, help="Why; kept in the audit log.")
 
@@ -86,10 +83,9 @@ def turn_on(
     """Stop work. What is under way finishes; what arrives waits in the ledger."""
     chosen = _chosen(scopes, datasets, everything=everything)
     with invocation.stores(read_only=False) as stores:
-        _require_known(invocation, stores, chosen)
         by = acting(stores, actor, action="switch_on")
-        stores.switches.set_all(chosen, is_on=True, actor=by, reason=reason)
-        after = _now(stores, chosen)
+        catalogue = open_catalogue(invocation.config)
+        after = turn_switches(stores, catalogue, chosen, is_on=True, actor=by, reason=reason)
     _report(after, as_json=as_json)
 
 
@@ -113,8 +109,8 @@ def turn_off(
     chosen = _chosen(scopes, datasets, everything=everything)
     with invocation.stores(read_only=False) as stores:
         by = acting(stores, actor, action="switch_off")
-        stores.switches.set_all(chosen, is_on=False, actor=by, reason=reason)
-        after = _now(stores, chosen)
+        catalogue = open_catalogue(invocation.config)
+        after = turn_switches(stores, catalogue, chosen, is_on=False, actor=by, reason=reason)
     _report(after, as_json=as_json)
 
 
@@ -162,19 +158,6 @@ def _chosen(
         raise click.UsageError(message)
     names = (ALL_DATASETS,) if everything else tuple(dict.fromkeys(datasets))
     return [(SwitchScope(scope), name) for scope in dict.fromkeys(scopes) for name in names]
-
-
-def _require_known(
-    invocation: Invocation, stores: Stores, chosen: list[tuple[SwitchScope, str]]
-) -> None:
-    """Refuse a mistyped dataset: its switch would stop nothing, and seem to."""
-    wanted = {name for scope, name in chosen if scope in _OUR_DATASETS} - {ALL_DATASETS}
-    for name in sorted(wanted - set(stores.reader.stats().by_dataset) if wanted else ()):
-        open_catalogue(invocation.config).named(name)
-
-
-def _now(stores: Stores, chosen: list[tuple[SwitchScope, str]]) -> list[KillSwitch]:
-    return [each for each in stores.switches.switches() if (each.scope, each.dataset) in chosen]
 
 
 def _report(switches: list[KillSwitch], *, as_json: bool) -> None:

@@ -11,12 +11,13 @@ import orjson
 import tallgrass
 from tallgrass.bootstrap.telemetry_files import checker, ingest_telemetry, node_telemetry
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
-from tallgrass.cli.outbox_ledger import one_export_at_a_time, telemetry_entry
+from tallgrass.cli.outbox_ledger import one_export_at_a_time
 from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.outbox.deliveries import LedgerEntry
 from tallgrass.outbox.dispatch_rules import AttemptOutcome
 from tallgrass.telemetry.files import FOCUS, NODD, RELIABILITY, SCHEMAS
+from tallgrass.views.outbox import telemetry_entry
 
 
 @click.group(name="telemetry", epilog=examples("tallgrass telemetry export --dir ."))

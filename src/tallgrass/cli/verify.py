@@ -9,8 +9,9 @@ import click
 
 from tallgrass.bootstrap.verifying import VerifyRequest, verify
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
-from tallgrass.cli.replay_options import Selected, unit_options
+from tallgrass.cli.replay_options import unit_options
 from tallgrass.cli.text import print_json
+from tallgrass.replay.selection_words import Selected
 from tallgrass.replay.verify import Judgement, Verdict, VerifyReport
 
 if TYPE_CHECKING:

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import asdict
-from typing import TYPE_CHECKING
-
 import click
 
 from tallgrass.cli import wal_exchange
 from tallgrass.cli.invocation import PAGE_MAX, Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json
-from tallgrass.cli.times import time_or_date
-from tallgrass.error_codes import is_unit_code, nearest
-from tallgrass.errors import InvalidInput
-from tallgrass.ledger.record_filter import RecordFilter
-from tallgrass.ledger.vocabulary import Status, word
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tallgrass.bootstrap.views import LedgerStats
-    from tallgrass.ledger.record import WalAttempt, WalRecord
-
-_CURSOR = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+from tallgrass.views.records import (
+    record_filter,
+    require_cursor,
+    stats_document,
+    unit_document,
+)
 
 
 @click.group(
@@ -77,15 +66,16 @@ def list_records(  # noqa: PLR0913 - one a filter
     as_json: bool,
 ) -> None:
     """List records in order of data time. All filters hold together."""
-    wanted = RecordFilter(
-        datasets=_once(datasets),
-        statuses=[word(Status, name) for name in _once(statuses)],
-        since=time_or_date(since),
-        until=time_or_date(until),
+    wanted = record_filter(
+        datasets=datasets,
+        statuses=statuses,
+        since=since,
+        until=until,
         error_code=error_code,
         stale=stale,
     )
-    _require_sensible(wanted, after)
+    if after is not None:
+        require_cursor(after)
     with invocation.stores(read_only=True) as stores:
         page = stores.reader.page(wanted, after=after, size=limit)
     if as_json:
@@ -107,26 +97,11 @@ def show(invocation: Invocation, *, name: str, as_json: bool) -> None:
         attempts = stores.reader.attempts(record.wal_id)
         annotations = stores.reader.annotations(record.wal_id)
     if as_json:
-        document = {
-            "record": record,
-            "lineage": _lineage(record, attempts),
-            "attempts": attempts,
-            "annotations": annotations,
-        }
-        print_json(document)
+        print_json(unit_document(record, attempts, annotations))
         return
     from tallgrass.cli.wal_tables import show_unit  # noqa: PLC0415
 
     show_unit(record, attempts, annotations)
-
-
-def _lineage(record: WalRecord, attempts: Sequence[WalAttempt]) -> dict[str, str | None]:
-    """Return the ids under which provenance and lineage know what the unit shows now."""
-    applied = next((a for a in attempts if a.attempt_no == record.applied_attempt), None)
-    return {
-        "prov_activity_id": None if applied is None else applied.prov_activity_id,
-        "openlineage_run_id": None if applied is None else applied.openlineage_run_id,
-    }
 
 
 @command.command(epilog=examples("tallgrass wal history 0ebf7d5e-1c00-8f3a-9c1d-5a1b2c3d4e5f"))
@@ -154,40 +129,8 @@ def stats(invocation: Invocation, *, as_json: bool) -> None:
     with invocation.stores(read_only=True) as stores:
         found = stores.reader.stats()
     if as_json:
-        print_json(_stats_document(found))
+        print_json(stats_document(found))
         return
     from tallgrass.cli.wal_tables import show_stats  # noqa: PLC0415
 
     show_stats(found)
-
-
-def _stats_document(found: LedgerStats) -> dict[str, object]:
-    by_dataset = {
-        dataset: {status.value: counts.get(status.value, 0) for status in Status}
-        for dataset, counts in sorted(found.by_dataset.items())
-    }
-    return {
-        "total": sum(sum(counts.values()) for counts in by_dataset.values()),
-        **asdict(found),
-        "by_dataset": by_dataset,
-    }
-
-
-def _once(names: tuple[str, ...]) -> list[str]:
-    """Return names without repetition: one that is given twice must not list its records twice."""
-    return list(dict.fromkeys(names))
-
-
-def _require_sensible(wanted: RecordFilter, after: str | None) -> None:
-    if wanted.since and wanted.until and wanted.since >= wanted.until:
-        message = "--since must be before --until"
-        raise InvalidInput(message)
-    if wanted.stale and set(wanted.statuses) - {Status.SUCCEEDED}:
-        message = "--stale means succeeded units; leave --status out"
-        raise InvalidInput(message)
-    if wanted.error_code is not None and not is_unit_code(wanted.error_code):
-        message = f"no unit can have the code {wanted.error_code!r}{nearest(wanted.error_code)}"
-        raise InvalidInput(message, code="unknown_code")
-    if after is not None and not _CURSOR.fullmatch(after):
-        message = f"--after takes the cursor that a page ended with, not {after!r}"
-        raise InvalidInput(message)

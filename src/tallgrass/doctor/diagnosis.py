@@ -5,6 +5,7 @@ must say without breaking a machine for it.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tallgrass.doctor.finding import Facts, Finding, Trouble, Verdict, problem, skipped
 from tallgrass.doctor.ledger_checks import (
@@ -35,6 +36,7 @@ from tallgrass.doctor.queue_checks import (
     check_signatures,
     check_visibility,
 )
+from tallgrass.views.text import hide_credentials
 
 #: By the name of the finding.
 CHECKS: dict[str, Callable[[Facts], Finding]] = {
@@ -71,6 +73,11 @@ def diagnose(facts: Facts) -> tuple[Finding, ...]:
 def is_healthy(findings: Sequence[Finding]) -> bool:
     """Tell whether nothing has to be mended before work begins."""
     return all(finding.verdict is not Verdict.PROBLEM for finding in findings)
+
+
+def without_credentials(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return the findings as they may be shown: addresses in them may hold passwords."""
+    return tuple(replace(one, seen=hide_credentials(one.seen)) for one in findings)
 
 
 def unusable_configuration(trouble: Trouble) -> tuple[Finding, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tallgrass.ledger.vocabulary import Status
+from tallgrass.ledger.vocabulary import Intent, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,5 +16,7 @@ class RecordFilter:
     since: datetime | None = None
     until: datetime | None = None
     error_code: str | None = None
+    #: Of the last attempt, or of the one that is wished for.
+    intent: Intent | None = None
     #: Only succeeded units whose item is behind.
     stale: bool = False

@@ -21,7 +21,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from tallgrass.clock import Clock, system_clock
-from tallgrass.errors import InvalidInput, NodeWalUnusable, RunBusy, TallgrassError
+from tallgrass.errors import InvalidInput, NodeRunUnknown, RunBusy, TallgrassError
 from tallgrass.nodes.background import Background
 from tallgrass.nodes.entries import Entry, RunState
 from tallgrass.nodes.files import (
@@ -309,4 +309,4 @@ class WalStore:
     def _require_known(self, run_id: str) -> None:
         if not (self.root / file_name_of(run_id) / JOURNAL_NAME).is_file():
             message = f"there is no run {run_id!r} below {self.root}"
-            raise NodeWalUnusable(message, code="node_run_unknown")
+            raise NodeRunUnknown(message)

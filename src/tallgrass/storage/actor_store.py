@@ -71,6 +71,14 @@ class ActorStore:
             name, action, NotAuthorized(why, code="unknown_actor"), subject=f"actor:{name}"
         )
 
+    def current(self, actor: Actor) -> Actor | None:
+        """Return an actor as the store has them now; None once their token is void."""
+        with self._runner.database.reading() as tx:
+            try:
+                return require_proved(tx, actor, Role.VIEWER, "reading")
+            except NotAuthorized:
+                return None
+
     def refuse(self, name: str, action: str, error: Refused, *, subject: str) -> Refused:
         """Log that somebody was refused something; return the error to raise."""
         entry = refusal_entry(name, action, subject, error)

@@ -172,6 +172,13 @@ class ApprovalStore:
             approval = _read(tx, approval_id)
             return approval, approval.state(tx.now())
 
+    def of_subject(self, purpose: str, sha256: str) -> list[tuple[Approval, ApprovalState]]:
+        """Return the approvals that were asked for exactly this, newest first."""
+        with self._runner.database.reading() as tx:
+            rows = tx.select("approvals_of_subject", subject_sha256=sha256, purpose=purpose)
+            now = tx.now()
+            return [(each, each.state(now)) for each in _approvals(tx, rows)]
+
     def each(self, *, after: str | None = None) -> Iterator[tuple[Approval, ApprovalState]]:
         """Yield approvals, newest first, with where each stands."""
         while True:

@@ -19,6 +19,8 @@ from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Row, Transaction
 
 PAGE_SIZE = 1000
+#: Beyond every entry.
+_LAST_ID = 2**63 - 1
 
 #: Reads the entries of an archive back, in the order of the chain, by its row of `archives`.
 ArchiveReader = Callable[[Row], Iterable[Mapping[str, object]]]
@@ -76,12 +78,39 @@ class AuditStore:
             )
             return [entry_from(row, row["position"]) for row in rows]
 
+    def latest(
+        self,
+        *,
+        before: int | None = None,
+        size: int = PAGE_SIZE,
+        actor: str | None = None,
+        action: str | None = None,
+        subject: str | None = None,
+    ) -> list[StoredEntry]:
+        """Return a page of entries, newest first, from before the given one."""
+        end = _LAST_ID if before is None else before
+        with self._runner.database.reading() as tx:
+            rows = tx.select(
+                "list_audit_back",
+                before=end,
+                size=size,
+                actor=actor,
+                action=action,
+                subject=subject,
+            )
+            return [entry_from(row, row["position"]) for row in rows]
+
     def verify(
-        self, anchors: Iterable[Anchor] = (), *, read_archive: ArchiveReader | None = None
+        self,
+        anchors: Iterable[Anchor] = (),
+        *,
+        read_archive: ArchiveReader | None = None,
+        progress: Callable[[int], None] = lambda _position: None,
     ) -> tuple[ChainVerifier, int]:
         """Walk the whole chain; return the verifier with its faults, and the unsealed entries.
 
         Archived entries are walked as well if they can be read; else their record stands for them.
+        `progress` hears the position after each page; what it raises ends the walk.
         """
         verifier = ChainVerifier(anchors)
         with self._runner.database.reading() as tx:
@@ -93,6 +122,7 @@ class AuditStore:
             for page in self._sealed_pages(tx, verifier.position):
                 for link, entry in page:
                     verifier.walk(link, entry)
+                progress(verifier.position)
             unsealed = tx.select("count_unsealed")[0]["entries"]
         verifier.finish()
         return verifier, unsealed

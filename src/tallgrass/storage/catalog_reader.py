@@ -13,6 +13,7 @@ from tallgrass.stac.extent import Extent, Sides
 from tallgrass.stac.place import ANYWHERE
 from tallgrass.stac.search import (
     FIRST_INSTANT,
+    LAST_ID,
     LAST_INSTANT,
     ItemPage,
     ItemSearch,
@@ -83,11 +84,30 @@ class CatalogReader:
             rows = tx.select("provenance_bodies", rows=[[collection_id, item_id]])
         return bytes(rows[0]["body"]) if rows else None
 
+    def units_of(self, keys: Sequence[Key]) -> dict[Key, str]:
+        """Return the units that items stand for, by their wal_id."""
+        by_id = {(key.collection, key.id): key for key in keys}
+        with self._database.reading() as tx:
+            rows = tx.select("item_units", rows=[list(pair) for pair in by_id])
+        return {by_id[row["collection_id"], row["item_id"]]: str(row["wal_id"]) for row in rows}
+
+    def units_by_item(self, prefix: str, *, size: int) -> list[str]:
+        """Return units whose item's id begins like this, in order of collection and id."""
+        with self._database.reading() as tx:
+            rows = tx.select("units_by_item", first=prefix, last=prefix + LAST_ID, size=size)
+        return [str(row["wal_id"]) for row in rows]
+
     def document(self, wal_id: str, activity_id: str) -> bytes | None:
         """Return the provenance document of one activity of a unit."""
         with self._database.reading() as tx:
             rows = tx.select("provenance_document", wal_id=wal_id, activity_id=activity_id)
         return bytes(rows[0]["body"]) if rows else None
+
+    def activities(self, wal_id: str, *, size: int) -> list[tuple[bytes, bytes]]:
+        """Return the provenance of a unit's activities, body and run part, the newest first."""
+        with self._database.reading() as tx:
+            rows = tx.select("provenance_of_unit", wal_id=wal_id, size=size)
+        return [(bytes(row["body"]), bytes(row["run"])) for row in rows]
 
     def collections(self) -> list[bytes]:
         """Return all collections in order of their ids."""

@@ -1,10 +1,12 @@
 """Reading the ledger. A role with read rights suffices; nothing here waits for a writer."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
-from itertools import islice
+from itertools import islice, product
+from uuid import UUID
 
 from tallgrass.errors import InvalidInput, UnknownRecord
 from tallgrass.ledger.identity import first_wal_id_of
@@ -118,13 +120,54 @@ class LedgerReader:
                 for row in tx.select("history", wal_id=wal_id)
             ]
 
-    def page(self, wanted: RecordFilter, *, after: str | None = None, size: int = 100) -> Page:
-        """Return a page of records, each read from an index in its order."""
+    def page(
+        self,
+        wanted: RecordFilter,
+        *,
+        after: str | None = None,
+        size: int = 100,
+        newest_first: bool = False,
+        look_at_most: int | None = None,
+    ) -> Page:
+        """Return a page of records, each read from an index in its order, or against it.
+
+        What no index tells, a code or an intent, is looked for in `look_at_most` records; a page
+        that ends there may be short, even empty, and still names the next.
+        """
         with self._database.reading() as tx:
-            found = list(islice(self._matching(tx, wanted, after, size + 1), size + 1))
+            look = _Look(tx, wanted, after, newest_first=newest_first)
+            horizon = None if look_at_most is None else look.horizon(look_at_most)
+            found = list(islice(look.rows(size + 1, until=horizon), size + 1))
         records = [record_from(row) for row in found[:size]]
-        more = len(found) > size
-        return Page(records=records, next_cursor=records[-1].wal_id if more else None)
+        more = records[-1].wal_id if len(found) > size else horizon
+        return Page(records=records, next_cursor=more)
+
+    def by_address(self, prefix: str, *, after: str = "", size: int = 100) -> list[WalRecord]:
+        """Return units whose object's URI begins like this and comes after another, in order."""
+        with self._database.reading() as tx:
+            rows = tx.select("uri_page", prefix=prefix, after=after, size=size)
+        return [record_from(row) for row in rows]
+
+    def by_id(self, prefix: str, *, after: str | None = None, size: int = 100) -> list[WalRecord]:
+        """Return units whose wal_id begins like this and comes after another, in order."""
+        first = UUID(prefix + _FIRST_ID[len(prefix) :]).int
+        begin = max(after or "", str(UUID(int=max(0, first - 1))))
+        with self._database.reading() as tx:
+            rows = tx.select("export_page", after=begin, size=size)
+        found = [record_from(row) for row in rows]
+        return [record for record in found if record.wal_id.startswith(prefix)]
+
+    def codes(self, datasets: Sequence[str], *, look_at_most: int) -> dict[str, int]:
+        """Count the error codes of the newest failed and quarantined units, commonest first."""
+        statuses = (Status.FAILED, Status.QUARANTINED)
+        counted: Counter[str] = Counter()
+        with self._database.reading() as tx:
+            names = datasets or [row["dataset"] for row in tx.select("datasets")]
+            most = max(1, look_at_most // max(1, len(names) * len(statuses)))
+            for dataset, status in product(names, statuses):
+                rows = tx.select("count_codes", dataset=dataset, status=status.value, most=most)
+                counted.update({row["code"]: row["records"] for row in rows})
+        return dict(counted.most_common())
 
     def stats(self) -> LedgerStats:
         """Count records by dataset and status, what is due, and who works."""
@@ -162,28 +205,81 @@ class LedgerReader:
             raise UnknownRecord(f"the ledger has no unit {name}")
         return rows[0]
 
-    def _matching(
-        self, tx: Transaction, wanted: RecordFilter, after: str | None, size: int
-    ) -> Iterator[Row]:
-        """Merge one index range for each wanted (dataset, status)."""
-        low = max(after or _FIRST_ID, _before(wanted.since))
-        bounds = {
-            "after": low,
-            "before": first_wal_id_of(wanted.until) if wanted.until else _LAST_ID,
-            "error_code": wanted.error_code,
+
+class _Look:
+    """One look for records: an index range for each wanted (dataset, status), merged."""
+
+    def __init__(
+        self, tx: Transaction, wanted: RecordFilter, after: str | None, *, newest_first: bool
+    ) -> None:
+        self._tx, self._wanted, self._newest_first = tx, wanted, newest_first
+        self._order = "_newest" if newest_first else ""
+        self._between = _between(wanted, after, newest_first=newest_first)
+        names: Sequence[str | None] = wanted.datasets
+        statuses = wanted.statuses or tuple(Status)
+        #: A succeeded unit with a code is stale, and there is an index of those.
+        coded = wanted.error_code is not None and Status.SUCCEEDED in statuses
+        self._stale = (names or [None]) if wanted.stale or coded else []
+        if wanted.stale:
+            self._ranges: list[tuple[str | None, Status]] = []
+        else:
+            rest = [each for each in statuses if not (coded and each is Status.SUCCEEDED)]
+            known = names or [row["dataset"] for row in tx.select("datasets")]
+            self._ranges = list(product(known, rest))
+
+    def horizon(self, look_at_most: int) -> str | None:
+        """Return the last id that is looked at; None where all are."""
+        if self._wanted.error_code is None and self._wanted.intent is None:
+            return None
+        skipped = max(1, look_at_most // max(1, len(self._ranges))) - 1
+        ends = [
+            row["wal_id"]
+            for dataset, status in self._ranges
+            for row in self._tx.select(
+                f"page_end{self._order}",
+                dataset=dataset,
+                status=status.value,
+                skipped=skipped,
+                **self._between,
+            )
+        ]
+        if not ends:
+            return None
+        return str(max(ends) if self._newest_first else min(ends))
+
+    def rows(self, size: int, *, until: str | None) -> Iterator[Row]:
+        """Yield records in order, to an id that is included."""
+        intent = self._wanted.intent
+        asked = {
+            **_up_to(self._between, until, newest_first=self._newest_first),
+            "error_code": self._wanted.error_code,
+            "intent": None if intent is None else intent.value,
             "size": size,
         }
-        if wanted.stale:
-            datasets: Sequence[str | None] = wanted.datasets or [None]
-            ranges = [tx.select("stale_page", dataset=name, **bounds) for name in datasets]
-        else:
-            names = wanted.datasets or [row["dataset"] for row in tx.select("datasets")]
-            ranges = [
-                tx.select("page", dataset=name, status=status.value, **bounds)
-                for name in names
-                for status in wanted.statuses or tuple(Status)
-            ]
-        return merge(*ranges, key=lambda row: row["wal_id"])
+        select, order = self._tx.select, self._order
+        found = [select(f"stale_page{order}", dataset=name, **asked) for name in self._stale]
+        found += [
+            select(f"page{order}", dataset=dataset, status=status.value, **asked)
+            for dataset, status in self._ranges
+        ]
+        return merge(*found, key=lambda row: row["wal_id"], reverse=self._newest_first)
+
+
+def _up_to(between: dict[str, str], until: str | None, *, newest_first: bool) -> dict[str, str]:
+    """Return bounds that end with an id; bounds are exclusive, so they lie one beyond it."""
+    if until is None:
+        return between
+    name, step = ("after", -1) if newest_first else ("before", 1)
+    return {**between, name: str(UUID(int=UUID(until).int + step))}
+
+
+def _between(wanted: RecordFilter, after: str | None, *, newest_first: bool) -> dict[str, str]:
+    """Return the ids that a page lies between, both excluded; it goes on behind `after`."""
+    low = _before(wanted.since)
+    high = first_wal_id_of(wanted.until) if wanted.until else _LAST_ID
+    if newest_first:
+        return {"after": low, "before": min(after or _LAST_ID, high)}
+    return {"after": max(after or _FIRST_ID, low), "before": high}
 
 
 def _before(since: datetime | None) -> str:

@@ -102,6 +102,12 @@ class OutboxReader:
             )
             return [_delivery(row) for row in rows]
 
+    def of_unit(self, wal_id: str, *, size: int = 100) -> list[StoredDelivery]:
+        """Return the events that tell of a unit, the newest first."""
+        with self._database.reading() as tx:
+            rows = tx.select("deliveries_of_subject", subject=wal_id, size=size)
+            return [_delivery(row) for row in rows]
+
     def find(self, outbox_id: str) -> WholeDelivery | None:
         """Return one delivery with its event and attempts; None if there is no such event."""
         with self._database.reading() as tx:

@@ -73,9 +73,11 @@ class ReplayReader:
         oldest = instant_or_none(found[0]["oldest"])
         return 0.0 if oldest is None else max(0.0, (now - oldest).total_seconds())
 
-    def records(self, replay_run_id: str, *, size: int = 500) -> Iterator[RunRecord]:
-        """Yield what came of each record of a run, in order of wal_id."""
-        after = _NO_ID
+    def records(
+        self, replay_run_id: str, *, after: str | None = None, size: int = 500
+    ) -> Iterator[RunRecord]:
+        """Yield what came of each record of a run behind the given one, in order of wal_id."""
+        after = after or _NO_ID
         while True:
             with self._database.reading() as tx:
                 page = tx.select(

@@ -19,7 +19,7 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     Metric,
 )
-from prometheus_client.exposition import choose_encoder
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, choose_encoder, generate_latest
 from prometheus_client.registry import Collector
 
 from tallgrass.telemetry.names import MetricKind
@@ -69,6 +69,13 @@ class PrometheusEndpoint:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(_READ_S_MAX)
+
+
+def exposition(collect: Collect) -> tuple[bytes, str]:
+    """Return the series as Prometheus reads them, and the kind of the text."""
+    registry = CollectorRegistry()
+    registry.register(_Collector(collect))
+    return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
 class _Collector(Collector):

@@ -11,6 +11,20 @@ WITH RECURSIVE found (collection_id) AS (
   FROM found WHERE found.collection_id IS NOT NULL)
 SELECT collection_id FROM found WHERE collection_id IS NOT NULL;
 
+-- name: units_by_item(first, last, size)
+-- Units whose item's id lies in a range: one index range a collection.
+WITH RECURSIVE found (collection_id) AS (
+  SELECT min(collection_id) FROM stac_items
+  UNION ALL
+  SELECT (SELECT min(i.collection_id) FROM stac_items AS i WHERE i.collection_id > found.collection_id)
+  FROM found WHERE found.collection_id IS NOT NULL)
+SELECT x.wal_id FROM found CROSS JOIN stac_items AS x
+WHERE x.collection_id = found.collection_id AND x.item_id >= :first AND x.item_id < :last
+ORDER BY x.collection_id, x.item_id LIMIT :size;
+
+-- name: provenance_of_unit(wal_id, size)
+SELECT body, run FROM provenance WHERE wal_id = :wal_id ORDER BY attempt_no DESC LIMIT :size;
+
 -- name: collection_bodies()
 SELECT collection_id, body FROM stac_collections ORDER BY collection_id;
 

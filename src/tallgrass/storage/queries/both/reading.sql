@@ -27,6 +27,24 @@ WITH RECURSIVE found (dataset) AS (
   FROM found WHERE found.dataset IS NOT NULL)
 SELECT dataset FROM found WHERE dataset IS NOT NULL;
 
+-- name: page_end(dataset, status, after, before, skipped)
+-- Where a range of so many records and one ends.
+SELECT wal_id FROM wal_records
+WHERE dataset = :dataset AND status = :status AND wal_id > :after AND wal_id < :before
+ORDER BY wal_id LIMIT 1 OFFSET :skipped;
+
+-- name: page_end_newest(dataset, status, after, before, skipped)
+SELECT wal_id FROM wal_records
+WHERE dataset = :dataset AND status = :status AND wal_id > :after AND wal_id < :before
+ORDER BY wal_id DESC LIMIT 1 OFFSET :skipped;
+
+-- name: count_codes(dataset, status, most)
+-- Among the newest records alone.
+SELECT last_error_code AS code, count(*) AS records FROM (
+  SELECT last_error_code FROM wal_records WHERE dataset = :dataset AND status = :status
+  ORDER BY wal_id DESC LIMIT :most) AS newest
+WHERE last_error_code IS NOT NULL GROUP BY last_error_code;
+
 -- name: export_page(after, size)
 SELECT * FROM wal_records WHERE wal_id > :after ORDER BY wal_id LIMIT :size;
 
@@ -35,8 +53,10 @@ SELECT dataset, status, count(*) AS records FROM wal_records GROUP BY dataset, s
 ORDER BY dataset, status;
 
 -- name: count_stale()
-SELECT dataset, count(*) AS records FROM wal_records
-WHERE status = 'succeeded' AND last_error_code IS NOT NULL GROUP BY dataset;
+-- By an expression: grouped by the bare column SQLite walks all records in its order, not the few
+-- of the partial index.
+SELECT min(dataset) AS dataset, count(*) AS records FROM wal_records
+WHERE status = 'succeeded' AND last_error_code IS NOT NULL GROUP BY dataset || '' ORDER BY 1;
 
 -- name: count_due(now)
 SELECT count(*) AS records, min(due_at) AS oldest FROM wal_records

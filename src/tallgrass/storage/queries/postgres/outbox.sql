@@ -156,6 +156,12 @@ FROM outbox_delivery AS d JOIN outbox AS e ON e.outbox_id = d.outbox_id
 WHERE d.outbox_id IN (SELECT value::uuid FROM json_array_elements_text(:rows::json))
 ORDER BY d.outbox_id;
 
+-- name: deliveries_of_subject(subject, size)
+SELECT d.outbox_id, d.target, d.dataset_id, d.status, {state} AS state, d.attempt, d.due_at, d.error_code,
+  d.last_error, d.updated_at, e.event_name, e.pipeline_id, e.created_at
+FROM outbox AS e JOIN outbox_delivery AS d ON d.outbox_id = e.outbox_id
+WHERE e.subject = :subject ORDER BY d.outbox_id DESC LIMIT :size;
+
 -- name: requeue_deliveries(now; outbox_id, attempt)
 -- As it was read: exhausted, and after that attempt.
 UPDATE outbox_delivery AS d

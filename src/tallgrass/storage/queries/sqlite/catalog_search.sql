@@ -74,6 +74,10 @@ SELECT i.collection_id, i.item_id, i.body, x.expires_at FROM json_each(:rows) AS
   ON i.collection_id = json_extract(k.value, '$[0]') AND i.item_id = json_extract(k.value, '$[1]')
 LEFT JOIN expired_items AS x ON x.collection_id = i.collection_id AND x.item_id = i.item_id;
 
+-- name: item_units(rows)
+SELECT i.collection_id, i.item_id, i.wal_id FROM json_each(:rows) AS k CROSS JOIN stac_items AS i
+  ON i.collection_id = json_extract(k.value, '$[0]') AND i.item_id = json_extract(k.value, '$[1]');
+
 -- name: provenance_bodies(rows)
 -- Of each item, the document of the attempt that it stands for.
 SELECT i.collection_id, i.item_id, p.body FROM json_each(:rows) AS k CROSS JOIN stac_items AS i

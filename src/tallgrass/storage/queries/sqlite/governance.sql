@@ -34,6 +34,15 @@ WHERE e.entry_id > :after AND (:actor IS NULL OR e.actor = :actor)
   AND (:action IS NULL OR e.action = :action) AND (:subject IS NULL OR e.subject = :subject)
 ORDER BY e.entry_id LIMIT :size;
 
+-- name: list_audit_back(before, size, actor, action, subject)
+-- The same, newest first.
+SELECT e.entry_id, e.occurred_at, e.actor, e.action, e.subject, e.reason, e.approval_ref, e.detail,
+  s.position
+FROM audit_log AS e LEFT JOIN audit_seals AS s ON s.entry_id = e.entry_id
+WHERE e.entry_id < :before AND (:actor IS NULL OR e.actor = :actor)
+  AND (:action IS NULL OR e.action = :action) AND (:subject IS NULL OR e.subject = :subject)
+ORDER BY e.entry_id DESC LIMIT :size;
+
 -- name: insert_seals(now; position, entry_id, entry_hash, chain_hash)
 INSERT INTO audit_seals (position, entry_id, entry_hash, chain_hash, sealed_at)
 VALUES (:position, :entry_id, :entry_hash, :chain_hash, :now);

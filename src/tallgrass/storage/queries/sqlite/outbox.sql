@@ -121,6 +121,12 @@ SELECT d.outbox_id, d.target, d.dataset_id, d.status, {state} AS state, d.attemp
 FROM outbox_delivery AS d JOIN outbox AS e ON e.outbox_id = d.outbox_id
 WHERE d.outbox_id IN (SELECT value FROM json_each(:rows)) ORDER BY d.outbox_id;
 
+-- name: deliveries_of_subject(subject, size)
+SELECT d.outbox_id, d.target, d.dataset_id, d.status, {state} AS state, d.attempt, d.due_at, d.error_code,
+  d.last_error, d.updated_at, e.event_name, e.pipeline_id, e.created_at
+FROM outbox AS e JOIN outbox_delivery AS d ON d.outbox_id = e.outbox_id
+WHERE e.subject = :subject ORDER BY d.outbox_id DESC LIMIT :size;
+
 -- name: requeue_deliveries(now; outbox_id, attempt)
 -- As it was read: exhausted, and after that attempt.
 UPDATE outbox_delivery SET status = 'pending', due_at = :now, ready_at = :now, budget_from = attempt, updated_at = :now

@@ -1,17 +1,41 @@
 -- Reading the ledger: pages by key, never by offset, each from one index.
 
--- name: page(dataset, status, after, before, error_code, size)
-SELECT * FROM wal_records
+-- part: wanted
+-- What no index tells of a record: its code, and why it was tried last or is to be tried again.
+(:error_code IS NULL OR last_error_code = :error_code)
+  AND (:intent IS NULL OR rerun_intent = :intent OR EXISTS (SELECT 1 FROM wal_attempts AS a
+    WHERE a.wal_id = r.wal_id AND a.attempt_no = r.attempts AND a.intent = :intent))
+
+-- name: page(dataset, status, after, before, error_code, intent, size)
+SELECT r.* FROM wal_records AS r
 WHERE dataset = :dataset AND status = :status AND wal_id > :after AND wal_id < :before
-  AND (:error_code IS NULL OR last_error_code = :error_code)
+  AND {wanted}
 ORDER BY wal_id LIMIT :size;
 
--- name: stale_page(dataset, after, before, error_code, size)
-SELECT * FROM wal_records
+-- name: page_newest(dataset, status, after, before, error_code, intent, size)
+SELECT r.* FROM wal_records AS r
+WHERE dataset = :dataset AND status = :status AND wal_id > :after AND wal_id < :before
+  AND {wanted}
+ORDER BY wal_id DESC LIMIT :size;
+
+-- name: stale_page(dataset, after, before, error_code, intent, size)
+SELECT r.* FROM wal_records AS r
 WHERE status = 'succeeded' AND last_error_code IS NOT NULL AND wal_id > :after AND wal_id < :before
   AND (:dataset IS NULL OR dataset = :dataset)
-  AND (:error_code IS NULL OR last_error_code = :error_code)
+  AND {wanted}
 ORDER BY wal_id LIMIT :size;
+
+-- name: stale_page_newest(dataset, after, before, error_code, intent, size)
+SELECT r.* FROM wal_records AS r
+WHERE status = 'succeeded' AND last_error_code IS NOT NULL AND wal_id > :after AND wal_id < :before
+  AND (:dataset IS NULL OR dataset = :dataset)
+  AND {wanted}
+ORDER BY wal_id DESC LIMIT :size;
+
+-- name: uri_page(prefix, after, size)
+SELECT * FROM wal_records
+WHERE object_uri >= :prefix AND object_uri < :prefix || char(1114111) AND object_uri > :after
+ORDER BY object_uri LIMIT :size;
 
 -- name: export_attempts(rows)
 SELECT a.* FROM json_each(:rows) AS unit JOIN wal_attempts AS a ON a.wal_id = unit.value

@@ -1,4 +1,4 @@
-"""Telemetry of commands that replay or drain: sent where a collector is named, else none."""
+"""Telemetry of what replays or drains: sent where a collector is named, else none."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from tallgrass.telemetry.replay_report import reported_command
 def reported(config: Config, command: str, *, dry_run: bool = False) -> Iterator[Recorder]:
     """Report one call of a command, and what it does.
 
-    The port at which workers answer Prometheus is theirs, not this short process's.
+    The port at which workers answer Prometheus is theirs, not this one's.
     """
     own = replace(config, values={**config.values, "telemetry.metrics_port": 0})
     with (

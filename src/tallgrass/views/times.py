@@ -1,4 +1,4 @@
-"""Times as people write them on a command line."""
+"""Times as people write them."""
 
 import re
 from datetime import datetime

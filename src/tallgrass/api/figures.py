@@ -1,0 +1,241 @@
+"""Live figures: one reader for all who look, however many they are.
+
+A look costs some queries; whoever asks within its age gets the same. While somebody listens, a
+thread looks every few seconds and wakes the listeners; otherwise it looks seldom, so that the pages
+have a past to draw. A database that is away is a figure too: its error, until it answers again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tallgrass.errors import TallgrassError, TransientError
+from tallgrass.ledger.vocabulary import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tallgrass.views.status import Overview
+
+#: Seconds between two looks while somebody listens, and while nobody does.
+EVERY_S = 2.0
+SELDOM_S = 15.0
+#: A page shows a look that is no older than this.
+RECENT_S = 2 * SELDOM_S
+LISTENERS_MAX = 200
+#: Looks that are remembered: half an hour of the seldom ones.
+PAST_MAX = 120
+_LOG = logging.getLogger("tallgrass.api")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One look: what was found, or why nothing was."""
+
+    number: int
+    #: On the clock that only goes forward.
+    taken_at: float
+    overview: Overview | None
+    error: TallgrassError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What is kept of a past look."""
+
+    taken_at: float
+    succeeded: int
+
+
+class Figures:
+    """The latest look, and who waits for the next."""
+
+    def __init__(
+        self,
+        look: Callable[[], Overview],
+        *,
+        monotonic: Callable[[], float],
+        age_s: float = 1.0,
+        recent_s: float = RECENT_S,
+        every_s: float = EVERY_S,
+        seldom_s: float = SELDOM_S,
+    ) -> None:
+        self._look = look
+        self._monotonic = monotonic
+        self._age_s = age_s
+        self._recent_s = recent_s
+        self._every_s = every_s
+        self._seldom_s = seldom_s
+        self._looking = threading.Lock()
+        self._latest: Snapshot | None = None
+        #: Looks up to this number are too old for a page.
+        self._expired = 0
+        self._past: deque[Moment] = deque(maxlen=PAST_MAX)
+        self._listeners: set[Listener] = set()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def overview(self) -> Overview:
+        """Return a look that is young enough; raise what the database raised."""
+        snapshot = self.snapshot()
+        if snapshot.overview is None:
+            raise snapshot.error or AssertionError
+        return snapshot.overview
+
+    def recent(self) -> Overview:
+        """Return the last look if it is of the last half minute: pages must not wait for a new one.
+
+        The thread that looks keeps it young, and live events bring the next.
+        """
+        latest = self._latest
+        self.start()
+        if latest is None or latest.overview is None:
+            return self.overview()
+        young = self._monotonic() - latest.taken_at < self._recent_s
+        return latest.overview if young and self._expired < latest.number else self.overview()
+
+    def expire(self) -> None:
+        """Let no page show a look from before now: somebody has changed something."""
+        if self._latest is not None:
+            self._expired = self._latest.number
+
+    def snapshot(self) -> Snapshot:
+        """Return a look that is young enough; many who ask at once share one."""
+        with self._looking:
+            latest = self._latest
+            if latest is not None and self._monotonic() - latest.taken_at < self._age_s:
+                return latest
+            number = 1 if latest is None else latest.number + 1
+            found: Overview | None = None
+            error: TallgrassError | None = None
+            try:
+                found = self._look()
+            except TallgrassError as exc:
+                error = exc
+            snapshot = Snapshot(
+                number=number, taken_at=self._monotonic(), overview=found, error=error
+            )
+            self._latest = snapshot
+            if found is not None:
+                succeeded = found.by_status[Status.SUCCEEDED.value]
+                self._past.append(Moment(snapshot.taken_at, succeeded))
+        self._wake()
+        return snapshot
+
+    def throughput(self) -> list[float]:
+        """Return units a minute that reached the catalog, between the looks that are remembered."""
+        return rates(list(self._past))
+
+    @property
+    def latest(self) -> Snapshot | None:
+        """The last look, however old."""
+        return self._latest
+
+    def require_room(self) -> None:
+        """Refuse one listener too many, while there is still an answer to refuse it by."""
+        if self._closed or len(self._listeners) >= LISTENERS_MAX:
+            raise TransientError("too many listen already", code="server_busy")
+
+    @contextmanager
+    def listening(self) -> Iterator[Listener]:
+        """Listen to looks until the end of the block; in the loop that waits for them."""
+        listener = Listener(self)
+        with self._changed:
+            self._listeners.add(listener)
+            self._changed.notify_all()
+        self.start()
+        try:
+            yield listener
+        finally:
+            with self._changed:
+                self._listeners.discard(listener)
+
+    def start(self) -> None:
+        """Start the thread that looks, once."""
+        with self._changed:
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._run, name="figures", daemon=True)
+                self._thread.start()
+
+    def end_listening(self) -> None:
+        """Let all listeners end; the thread as well."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._wake()
+
+    def close(self) -> None:
+        """End everything and wait for the thread."""
+        self.end_listening()
+        if self._thread is not None:
+            self._thread.join()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the server is about to end."""
+        return self._closed
+
+    def _run(self) -> None:
+        while not self._closed:
+            try:
+                self.snapshot()
+            except Exception:  # noqa: BLE001 - the reader must outlive what nobody expected
+                _LOG.exception("reading the figures")
+            with self._changed:
+                rest_s = self._every_s if self._listeners else self._seldom_s
+                if not self._closed:
+                    self._changed.wait(rest_s)
+
+    def _wake(self) -> None:
+        with self._changed:
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener.wake()
+
+
+class Listener:
+    """Somebody who waits in an event loop for the next look."""
+
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """Tell that there is something new; from any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._woken.set)
+        except RuntimeError:  # its loop has ended, and so has it
+            return
+
+    async def next(self, after: int, wait_s: float) -> Snapshot | None:
+        """Return a look with a higher number; None when there was none for so long."""
+        until = self._loop.time() + wait_s
+        while not self._figures.closed:
+            # Cleared before the look is read: one that comes now is not slept through.
+            self._woken.clear()
+            latest = self._figures.latest
+            if latest is not None and latest.number > after:
+                return latest
+            try:
+                await asyncio.wait_for(self._woken.wait(), until - self._loop.time())
+            except TimeoutError:
+                break
+        return None
+
+
+def rates(past: Sequence[Moment]) -> list[float]:
+    """Return units a minute between looks; a restored database counts as none."""
+    return [
+        max(0, later.succeeded - earlier.succeeded) * 60 / (later.taken_at - earlier.taken_at)
+        for earlier, later in pairwise(past)
+        if later.taken_at > earlier.taken_at
+    ]

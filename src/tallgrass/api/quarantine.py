@@ -1,0 +1,178 @@
+"""Units that are held for a person: list, show, ask for a release, release."""
+
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import Field
+
+from tallgrass.api.answers import answer, documents, done
+from tallgrass.api.bodies import Body, Words
+from tallgrass.api.etags import require_version, tag_of_version
+from tallgrass.api.paging import LIMIT_DEFAULT, Cursor, Limit, next_link
+from tallgrass.api.problems import documented
+from tallgrass.api.records import Order, as_told, read_page
+from tallgrass.api.service import Here, Service
+from tallgrass.api.sign_in import Viewer, writer
+from tallgrass.bootstrap.approving import subject_of_release
+from tallgrass.bootstrap.governing import held_by, release_units, released_document
+from tallgrass.bootstrap.stores import Stores
+from tallgrass.governance.actors import Actor, Role
+from tallgrass.governance.approvals import RELEASE_UNITS_MAX, Approval
+from tallgrass.ledger.vocabulary import Status
+from tallgrass.views.records import record_filter
+
+_TEXT_MAX = 200
+_URI_MAX = 2100
+
+router = APIRouter(prefix="/quarantine", tags=["quarantine"])
+
+Names = Annotated[list[str], Query(max_length=50, description="repeatable")]
+Name = Annotated[Words, Field(max_length=_TEXT_MAX)]
+
+
+class HeldUnit(Body):
+    """A unit as somebody saw it."""
+
+    wal_id: Name
+    version: int = Field(ge=0, le=2**63 - 1)
+
+
+class AskBody(Body):
+    """A wish for the approval of a release."""
+
+    units: list[HeldUnit] = Field(min_length=1, max_length=RELEASE_UNITS_MAX)
+    reason: Words
+
+
+class ReleaseBody(Body):
+    """A release: exactly the units that its approval names."""
+
+    units: list[Name] = Field(min_length=1, max_length=RELEASE_UNITS_MAX)
+    approval_id: Name | None = None
+
+
+@router.get(
+    "",
+    responses=documented()
+    | documents(
+        "Quarantined units in order of data time.",
+        units={"type": "array", "items": {"type": "object"}},
+        next_cursor={"type": ["string", "null"]},
+    ),
+    response_class=Response,
+)
+def list_units(
+    request: Request,
+    here: Here,
+    _signed: Viewer,
+    *,
+    dataset: Names = [],  # noqa: B006 - FastAPI copies it
+    error_code: Annotated[str | None, Query(max_length=_TEXT_MAX)] = None,
+    limit: Limit = LIMIT_DEFAULT,
+    cursor: Cursor = None,
+) -> Response:
+    """List units that are held for a person."""
+    wanted = held_filter(dataset, error_code)
+    with here.reading.lent() as stores:
+        units, following = read_page(stores, wanted, order=Order.OLDEST, cursor=cursor, limit=limit)
+    document = {"units": as_told(here, units), "next_cursor": following}
+    return answer(request, document, headers=next_link(request, following))
+
+
+@router.get(
+    "/{wal_id}",
+    responses=documented(HTTPStatus.NOT_FOUND)
+    | documents(
+        "Why it is held; its ETag is its version.",
+        record={"type": "object"},
+        held={"type": "object"},
+        newer_object={"type": ["object", "null"]},
+    ),
+    response_class=Response,
+)
+def show_unit(
+    request: Request, here: Here, _signed: Viewer, wal_id: Annotated[str, Path(max_length=_URI_MAX)]
+) -> Response:
+    """Tell why a unit is held, and since when."""
+    with here.reading.lent() as stores:
+        record = stores.reader.record(wal_id)
+        held = held_by(stores, record)
+    (record,) = as_told(here, [record])
+    document = {"record": record, "held": held, "newer_object": record.next_object}
+    return answer(request, document, tag=tag_of_version(record.version))
+
+
+@router.post(
+    "/requests",
+    responses=documented(
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.CONFLICT,
+        HTTPStatus.PRECONDITION_FAILED,
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    )
+    | documents("The approval that was asked for.", approval={"type": "object"}),
+    response_class=Response,
+)
+def ask(
+    here: Here,
+    actor: Annotated[Actor, Depends(writer(Role.OPERATOR, "approval_request"))],
+    body: AskBody,
+) -> Response:
+    """Ask for the approval of a release; one whose version has moved on is refused."""
+    units = [(each.wal_id, each.version) for each in body.units]
+    return done({"approval": ask_for_release(here, actor, units, body.reason)})
+
+
+@router.post(
+    "/releases",
+    responses=documented(
+        HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+    )
+    | documents(
+        "The units that are due now.",
+        released={"type": "array", "items": {"type": "string"}},
+        approval_id={"type": "string"},
+    ),
+    response_class=Response,
+)
+def release(
+    here: Here,
+    actor: Annotated[Actor, Depends(writer(Role.OPERATOR, "release"))],
+    body: ReleaseBody,
+) -> Response:
+    """Let units go on, all or none, under an approval for exactly these as they are now."""
+    return done(release_now(here, actor, body.units, body.approval_id))
+
+
+def held_filter(datasets: list[str], error_code: str | None) -> Any:
+    """Return which held units are meant."""
+    return record_filter(
+        datasets=datasets, statuses=[Status.QUARANTINED.value], error_code=error_code
+    )
+
+
+def ask_for_release(
+    here: Service, actor: Actor, units: list[tuple[str, int]], reason: str
+) -> Approval:
+    """Ask for the approval of a release of units as somebody saw them."""
+    with here.writing.lent() as stores:
+        for wal_id, version in units:
+            _require_as_seen(stores, wal_id, version)
+        subject = subject_of_release(stores, here.policies, [wal_id for wal_id, _ in units])
+        return stores.approvals.request(subject, reason=reason, by=actor)
+
+
+def release_now(
+    here: Service, actor: Actor, units: list[str], approval_id: str | None
+) -> dict[str, object]:
+    """Release units and tell under whose approval."""
+    with here.writing.lent() as stores:
+        released = release_units(here.config, stores, units, approval_id=approval_id, by=actor)
+    return released_document(released)
+
+
+def _require_as_seen(stores: Stores, wal_id: str, version: int) -> None:
+    record = stores.reader.record(wal_id)
+    changed = {"wal_id": record.wal_id, "status": record.status.value, "version": record.version}
+    require_version(version, record.version, changed)

@@ -1,0 +1,53 @@
+"""The configuration as a document; credentials are not in it."""
+
+from typing import Any
+
+from tallgrass.config import Config
+from tallgrass.settings import SETTINGS, Value
+from tallgrass.views.text import hide_credentials
+
+
+def config_document(config: Config) -> dict[str, object]:
+    """Return each value and where it came from."""
+    return {
+        "config_version": config.config_version,
+        "file": config_file(config),
+        "settings": {
+            s.key: {"value": shown(config.values[s.key]), "origin": config.origins[s.key]}
+            for s in SETTINGS
+        },
+        "tables": shown_tables(config),
+    }
+
+
+def check_config(config: Config) -> dict[str, object]:
+    """Open what the configuration names; what cannot be used is raised with its place."""
+    from tallgrass.bootstrap.datasets import open_catalogue  # noqa: PLC0415 - to show needs neither
+    from tallgrass.bootstrap.sinks import check_targets  # noqa: PLC0415
+
+    check_targets(config)
+    open_catalogue(config)
+    return {"ok": True, "file": config_file(config), "config_version": config.config_version}
+
+
+def config_file(config: Config) -> str | None:
+    """Return the file that it was read from."""
+    return None if config.file is None else str(config.file)
+
+
+def shown(value: Value) -> Value:
+    """Return a value without credentials."""
+    return hide_credentials(value) if isinstance(value, str) else value
+
+
+def shown_tables(config: Config) -> dict[str, Any]:
+    """Return the tables; an address in them may hold credentials, as a setting may."""
+    return {key: _without_credentials(value) for key, value in config.tables.items()}
+
+
+def _without_credentials(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_credentials(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_without_credentials(each) for each in value]
+    return hide_credentials(value) if isinstance(value, str) else value

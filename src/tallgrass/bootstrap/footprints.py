@@ -1,0 +1,124 @@
+"""Footprints: where the newest items lie, for the API and the map."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from tallgrass.bootstrap.stores import Stores
+from tallgrass.datasets.catalogue import Catalogue
+from tallgrass.governance.policy import Policies
+from tallgrass.stac.place import Place
+from tallgrass.stac.search import ItemSearch, Key, StoredItem
+from tallgrass.views.places import Telling, item_as_told, telling_of
+
+#: Items on a map: more cannot be told apart, and one page of JSON stays small.
+FOOTPRINTS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which footprints; all conditions hold together. Times are both included."""
+
+    datasets: Sequence[str] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footprints:
+    """GeoJSON features, the newest first."""
+
+    features: list[dict[str, Any]]
+    #: Datasets of which nothing may be told → why.
+    withheld: dict[str, str]
+    #: Behind which the next page begins; None on the last.
+    last: Key | None
+
+
+def read_footprints(
+    stores: Stores,
+    catalogue: Catalogue,
+    policies: Policies,
+    wanted: Wanted,
+    *,
+    after: Key | None = None,
+    size: int = 100,
+) -> Footprints:
+    """Return a page of footprints, each as exact as its dataset's policy allows."""
+    names = set(wanted.datasets)
+    collections = {catalogue.named(name).item.collection for name in wanted.datasets}
+    search = ItemSearch(
+        collections=tuple(sorted(collections)) if names else None,
+        since=wanted.since,
+        until=wanted.until,
+        place=wanted.place,
+    )
+    page = stores.catalog.page(search, after=after, size=min(size, FOOTPRINTS_MAX))
+    units = stores.catalog.units_of([item.key for item in page.items])
+    tellings: dict[str, Telling] = {}
+    features: list[dict[str, Any]] = []
+    for item in page.items:
+        document = orjson.loads(item.body)
+        dataset = str(document["properties"].get("kfm:dataset", item.key.collection))
+        if names and dataset not in names:
+            continue
+        if dataset not in tellings:
+            tellings[dataset] = telling_of(policies, dataset)
+        shown = item_as_told(document, tellings[dataset])
+        if shown is not None:
+            features.append(_feature(item, shown, dataset, units.get(item.key)))
+    refusals = {name: each.refusal for name, each in sorted(tellings.items())}
+    withheld = {name: why for name, why in refusals.items() if why is not None}
+    return Footprints(features=features, withheld=withheld, last=page.last)
+
+
+def read_newest_of_each(
+    stores: Stores,
+    catalogue: Catalogue,
+    policies: Policies,
+    wanted: Wanted,
+    *,
+    datasets: Sequence[str],
+    size: int,
+) -> Footprints:
+    """Return the newest footprints of each dataset, `size` at most of all together.
+
+    A forecast lies ahead of every measurement: merged by time alone it would hide all others.
+    """
+    share = max(1, size // max(1, len(datasets)))
+    pages = [
+        read_footprints(stores, catalogue, policies, replace(wanted, datasets=[name]), size=share)
+        for name in datasets[:size]
+    ]
+    features = [feature for page in pages for feature in page.features]
+    return Footprints(
+        features=sorted(features, key=lambda each: each["properties"]["datetime"], reverse=True),
+        withheld={name: why for page in pages for name, why in page.withheld.items()},
+        last=None,
+    )
+
+
+def _feature(
+    item: StoredItem, shown: dict[str, Any], dataset: str, wal_id: str | None
+) -> dict[str, Any]:
+    properties = shown["properties"]
+    return {
+        "type": "Feature",
+        "id": shown["id"],
+        "geometry": shown["geometry"],
+        **({} if shown.get("bbox") is None else {"bbox": shown["bbox"]}),
+        "properties": {
+            "dataset": dataset,
+            "collection": item.key.collection,
+            "datetime": item.key.datetime,
+            "start_datetime": properties.get("start_datetime"),
+            "end_datetime": properties.get("end_datetime"),
+            "care_label": properties.get("kfm:care_label"),
+            "cell_degrees": properties.get("anon:size"),
+            "wal_id": wal_id,
+        },
+    }

@@ -1,0 +1,59 @@
+"""What reliable nodes wrote down, read for the command line, the API and the pages alike."""
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from tallgrass.errors import InvalidInput, TallgrassError, did_you_mean
+from tallgrass.nodes.error_budget import ErrorBudgets, as_json_value
+from tallgrass.nodes.run_summary import RunStatus, RunSummary, summary_of, task_document
+from tallgrass.nodes.wal_store import WalStore
+
+
+def newest_runs(
+    root: Path, wanted: RunStatus | None, limit: int, *, among: int | None = None
+) -> list[RunSummary]:
+    """Return the newest runs that stand so; no more journals are read than it takes.
+
+    With `among`, only so many of the newest are looked at, however few stand so.
+    """
+    wal = WalStore(root / "wal")
+    found = (_summary(wal, run_id) for run_id in islice(wal.newest_run_ids(), among))
+    return list(islice((each for each in found if wanted in {None, each.status}), limit))
+
+
+def _summary(wal: WalStore, run_id: str) -> RunSummary:
+    try:
+        return summary_of(wal.read(run_id))
+    except TallgrassError as error:
+        return RunSummary(run_id=run_id, status=RunStatus.DAMAGED, problem=str(error))
+
+
+def read_run(
+    root: Path, run_id: str, *, node_id: str | None = None, task_id: str | None = None
+) -> tuple[RunSummary, list[dict[str, Any]]]:
+    """Return a run and its tasks, or those of a node; inputs and results are not told."""
+    if task_id is not None and node_id is None:
+        raise InvalidInput("--task needs the NODE whose task it is")
+    state = WalStore(root / "wal").read(run_id)
+    chosen = [
+        task_document(each)
+        for each in state.tasks.values()
+        if node_id in {None, each.id.node_id} and task_id in {None, each.id.task_id}
+    ]
+    if not chosen and node_id is not None:
+        known = ", ".join(sorted({each.node_id for each in state.tasks})) or "none"
+        raise InvalidInput(f"run {run_id} has no such node or task; its nodes: {known}")
+    return summary_of(state), chosen
+
+
+def read_budgets(
+    budgets: ErrorBudgets, root: Path, pipeline: str | None = None
+) -> Sequence[dict[str, Any]]:
+    """Return the error budget of each pipeline, or of one."""
+    known = budgets.log.pipelines()
+    if pipeline is not None and pipeline not in known:
+        hint = did_you_mean(pipeline, known)
+        raise InvalidInput(f"pipeline {pipeline!r} has no outcomes below {root}{hint}")
+    return [as_json_value(budgets.state(each)) for each in known if pipeline in {None, each}]

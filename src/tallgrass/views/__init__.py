@@ -1,0 +1,1 @@
+"""What fronts show: documents made of what stores answer, the same for all (pure)."""

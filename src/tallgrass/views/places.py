@@ -1,0 +1,139 @@
+"""Where items lie, as far as governance lets it be told (pure).
+
+The gate is asked as for every other way out: what may not be published has no place on a page, and
+places are no more exact than the policy of today says, whatever it was when the item was made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tallgrass.governance.gate import Action, GateRequest, gate
+from tallgrass.governance.places import snapped
+from tallgrass.stac.coarse_places import coarse_box, coarse_properties, decimals_of
+from tallgrass.stac.geometry import box_of, geometry_of
+from tallgrass.views.text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tallgrass.governance.policy import Policies
+    from tallgrass.ledger.record import WalRecord
+    from tallgrass.stac.geometry import Box
+
+_ROUND = 360.0
+_EDGE = 180.0
+#: Members of an item that tell where it lies.
+_PLACES = frozenset({"geometry", "bbox", "properties"})
+#: Fields of a record that may spell coordinates.
+_WORDS_OF_A_RECORD = (
+    "object_uri",
+    "last_error_message",
+    "stac_item_id",
+    "stac_item_href",
+    "extensions",
+    "next_object",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """What may be told of a dataset's places."""
+
+    #: Why nothing may be; None where something may.
+    refusal: str | None
+    #: Size of the cells that places are told in; 0: as exact as they are.
+    degrees: float
+
+
+def telling_of(policies: Policies, dataset: str) -> Telling:
+    """Ask the gate."""
+    admission = gate(
+        GateRequest(action=Action.PUBLISH, dataset=dataset, policy=policies.of(dataset))
+    )
+    return Telling(refusal=admission.refusal, degrees=admission.masking_degrees)
+
+
+def told(value: object, telling: Telling) -> Any:
+    """Return a value in JSON's types, with its places as exact as may be told."""
+    document = plain(value)
+    return snapped(document, decimals_of(telling.degrees)) if telling.degrees else document
+
+
+def record_as_told(record: WalRecord, telling: Telling) -> WalRecord:
+    """Return a record whose names and words tell no place more exactly than may be told."""
+    if not telling.degrees:
+        return record
+    return replace(
+        record, **{name: told(getattr(record, name), telling) for name in _WORDS_OF_A_RECORD}
+    )
+
+
+def item_as_told(item: Mapping[str, Any] | None, telling: Telling) -> dict[str, Any] | None:
+    """Return an item as it may be told; None where it may not."""
+    if item is None or telling.refusal is not None:
+        return None
+    if telling.degrees <= item["properties"].get("anon:size", 0.0):
+        return dict(item)
+    rest = {name: each for name, each in item.items() if name not in _PLACES}
+    coarse = {**told(rest, telling), "geometry": None}
+    if item.get("bbox") is not None:
+        box = coarse_box(_flat(item["bbox"]), telling.degrees)
+        coarse |= {"bbox": list(box), "geometry": geometry_of(box)}
+    properties = coarse_properties(item["properties"], telling.degrees)
+    return {**coarse, "properties": {**properties, "anon:size": telling.degrees}}
+
+
+def box_of_item(item: Mapping[str, Any]) -> Box | None:
+    """Return the box that an item lies in; None where it has no place."""
+    return None if item.get("bbox") is None else _flat(item["bbox"])
+
+
+def around(boxes: Iterable[Box]) -> Box | None:
+    """Return the smallest box that holds all; its west is greater than its east if it crosses 180°.
+
+    Longitudes are a circle: what stays outside is the widest gap on it.
+    """
+    found = list(boxes)
+    if not found:
+        return None
+    south, north = min(box[1] for box in found), max(box[3] for box in found)
+    spans = sorted((west, east if east >= west else east + _ROUND) for west, _, east, _ in found)
+    gap, start, reach = 0.0, spans[0][0], spans[0][1]
+    for west, east in spans[1:]:
+        if west - reach > gap:
+            gap, start = west - reach, west
+        reach = max(reach, east)
+    # The gap behind the last span goes round to the first.
+    if spans[0][0] + _ROUND - reach >= gap:
+        gap, start = spans[0][0] + _ROUND - reach, spans[0][0]
+    if gap <= 0:
+        return -_EDGE, south, _EDGE, north
+    end = start + _ROUND - gap
+    return start, south, end if end <= _EDGE else end - _ROUND, north
+
+
+def in_words(box: Box) -> str:
+    """Return a box as people say it."""
+    west, south, east, north = box
+    if (west, east) == (-_EDGE, _EDGE):
+        return f"{_latitude(south)} to {_latitude(north)}, all round"
+    if west == east and south == north:
+        return f"{_latitude(south)}, {_longitude(west)}"
+    latitudes = f"{_latitude(south)} to {_latitude(north)}"
+    return f"{latitudes}, {_longitude(west)} to {_longitude(east)}"
+
+
+def _flat(values: Sequence[float]) -> Box:
+    """Return a box without heights."""
+    half = len(values) // 2
+    return box_of((*values[:2], *values[half : half + 2]))
+
+
+def _latitude(degrees: float) -> str:
+    return f"{abs(degrees):.1f}° {'S' if degrees < 0 else 'N'}"
+
+
+def _longitude(degrees: float) -> str:
+    return f"{abs(degrees):.1f}° {'W' if degrees < 0 else 'E'}"

@@ -1,0 +1,221 @@
+"""One reader for all who look, and live events of it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tallgrass.api import figures as figures_module
+from tallgrass.api.figures import Figures, Moment, rates
+from tallgrass.api.live import _stream, event_of
+from tallgrass.api.sign_in import Signed
+from tallgrass.errors import DatabaseUnreachable, TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.console import Console
+    from tests.support.governance import People
+
+
+def overview(succeeded: int) -> Any:
+    """Return as much of an overview as the reader looks at."""
+    return SimpleNamespace(by_status={"succeeded": succeeded})
+
+
+class Time:
+    """A clock that goes forward when told."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        """Tell the time."""
+        return self.now
+
+
+def figures_of(look: Callable[[], Any], clock: Time, **options: Any) -> Figures:
+    """Return a reader that nothing starts by itself."""
+    return Figures(look, monotonic=clock, **options)
+
+
+def test_who_asks_within_a_looks_age_gets_the_same() -> None:
+    """The database is asked once a second at most, whoever looks."""
+    clock = Time()
+    looks: list[int] = []
+
+    def look() -> Any:
+        looks.append(1)
+        return overview(len(looks))
+
+    figures = figures_of(look, clock, age_s=1.0)
+    first = figures.overview()
+    clock.now = 0.9
+    assert figures.overview() is first
+    clock.now = 1.0
+    assert figures.overview().by_status == {"succeeded": 2}
+    assert len(looks) == 2
+
+
+def test_many_who_ask_at_once_share_one_look() -> None:
+    """Those who come while somebody looks wait for it and look no second time."""
+    began, go, looks = threading.Event(), threading.Event(), []
+
+    def look() -> Any:
+        looks.append(1)
+        began.set()
+        assert go.wait(30)
+        return overview(1)
+
+    figures = figures_of(look, Time())
+    threads = [threading.Thread(target=figures.snapshot) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    assert began.wait(30)
+    go.set()
+    for thread in threads:
+        thread.join(30)
+    assert len(looks) == 1
+
+
+def test_a_database_that_is_away_is_told_and_comes_back() -> None:
+    """Who asks gets the error, who listens a snapshot of it; the next look tries anew."""
+    clock, away = Time(), [True]
+
+    def look() -> Any:
+        if away[0]:
+            raise DatabaseUnreachable("no server")
+        return overview(3)
+
+    figures = figures_of(look, clock)
+    with pytest.raises(DatabaseUnreachable, match="no server"):
+        figures.overview()
+    snapshot = figures.latest
+    assert snapshot is not None
+    assert b"event: trouble\n" in event_of(snapshot)
+    assert b'"code":"database_unreachable"' in event_of(snapshot)
+    away[0], clock.now = False, 5.0
+    assert figures.overview().by_status == {"succeeded": 3}
+
+
+def test_a_page_does_not_wait_for_a_look_of_the_last_half_minute() -> None:
+    """It shows what is there; what somebody changed, or what is older, is looked at anew."""
+    clock = Time()
+    looks: list[int] = []
+
+    def look() -> Any:
+        looks.append(1)
+        return overview(len(looks))
+
+    figures = figures_of(look, clock, age_s=1.0, every_s=3600, seldom_s=3600)
+    figures._thread = threading.Thread()  # nobody looks but this test
+    assert figures.recent().by_status == {"succeeded": 1}
+    clock.now = 29.0
+    assert figures.recent().by_status == {"succeeded": 1}
+    figures.expire()
+    assert figures.recent().by_status == {"succeeded": 2}
+    clock.now = 58.9
+    assert figures.recent().by_status == {"succeeded": 2}
+    clock.now = 60.0
+    assert figures.recent().by_status == {"succeeded": 3}
+
+
+def test_throughput_is_units_a_minute_between_looks() -> None:
+    """By hand: 10 in 5 s are 120 a minute; fewer units than before are none, not less than none."""
+    past = [Moment(0.0, 100), Moment(5.0, 110), Moment(15.0, 110), Moment(20.0, 7)]
+    assert rates(past) == [120.0, 0.0, 0.0]
+    assert rates(past[:1]) == []
+
+
+def test_listeners_are_woken_by_each_look_and_end_with_the_server() -> None:
+    """One thread looks for all; each gets every newer look, and `close` lets them all go."""
+    looks = iter(range(1, 1000))
+    figures = Figures(
+        lambda: overview(next(looks)), monotonic=time.monotonic, age_s=0, every_s=0.01
+    )
+
+    async def listen(count: int) -> list[int]:
+        numbers = [0]
+        with figures.listening() as listener:
+            while len(numbers) <= count:
+                snapshot = await listener.next(numbers[-1], 30)
+                assert snapshot is not None
+                numbers.append(snapshot.number)
+        return numbers
+
+    async def both() -> list[list[int]]:
+        return list(await asyncio.gather(listen(3), listen(5)))
+
+    try:
+        for numbers in asyncio.run(both()):
+            assert numbers == sorted(set(numbers))
+    finally:
+        figures.close()
+    with pytest.raises(TransientError):
+        figures.require_room()
+
+
+def test_one_listener_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than the server can serve are told to come again."""
+    monkeypatch.setattr(figures_module, "LISTENERS_MAX", 1)
+    figures = figures_of(lambda: overview(1), Time(), age_s=1.0)
+
+    async def crowd() -> None:
+        with figures.listening():
+            with pytest.raises(TransientError) as refused:
+                figures.require_room()
+            assert refused.value.code == "server_busy"
+        figures.require_room()
+
+    try:
+        asyncio.run(crowd())
+    finally:
+        figures.close()
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_events_are_the_documents_of_status_until_one_signs_out(console: Console) -> None:
+    """Each event has an id and the figures; what the client has is not sent; sign-out ends it."""
+    service = console.service
+    browser = console.browser_of()
+    session = service.sessions.find(next(iter(browser.cookies.values())))
+    assert session is not None
+    signed = Signed(actor=None, session=session)
+    first = service.figures.snapshot().number
+
+    async def listen() -> list[bytes]:
+        got = []
+        async for part in _stream(service, signed, first):
+            got.append(part)
+            if b"event: figures" in part:
+                service.sessions.end(session)
+        return got
+
+    got = asyncio.run(listen())
+    assert got[0].startswith(b"retry: ")
+    events = [part for part in got if part.startswith(b"id: ")]
+    assert len(events) == 1
+    number, name, data, *_ = events[0].split(b"\n")
+    assert int(number.removeprefix(b"id: ")) > first
+    assert name == b"event: figures"
+    assert b'"by_status":{"pending":1,"in_progress":1,"succeeded":5' in data
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_who_was_revoked_hears_nothing_more(console: Console, people: People) -> None:
+    """A stream that is open when its token is revoked ends, that of a program too."""
+    signed = Signed(actor=people.otto, session=None)
+
+    async def listen() -> int:
+        count = 0
+        async for part in _stream(console.service, signed, 0):
+            if b"event: figures" in part:
+                count += 1
+                people.stores.actors.revoke("otto", by=people.ann)
+        return count
+
+    assert asyncio.run(listen()) == 1

@@ -1,0 +1,137 @@
+"""Runs of nodes by the API and by their pages; the folder is the one of the command's tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.command import here
+from tests.cli.test_nodes import folder  # noqa: F401 - a fixture
+from tests.support.governance import People, set_up
+from tests.support.replay_console import console_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.backends import Backend
+    from tests.support.console import Console
+
+API = "/api/v1/nodes"
+ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def people(backend: Backend) -> People:
+    """Who acts."""
+    return set_up(backend)
+
+
+@pytest.fixture
+def console(
+    people: People,
+    backend: Backend,
+    folder: Path,  # noqa: F811
+    tmp_path: Path,
+) -> Iterator[Console]:
+    """The console over a runner's folder."""
+    config = backend.config()
+    values = {
+        **config.values,
+        "nodes.folder": str(folder),
+        "console.plans_folder": str(tmp_path / "plans"),
+    }
+    with console_of(replace(config, values=values)) as made:
+        yield made
+
+
+@ON_SQLITE
+def test_runs_are_told_as_the_command_tells_them(
+    console: Console,
+    folder: Path,  # noqa: F811
+) -> None:
+    """The same documents: runs, one run, one node, budgets, cache."""
+    vera = console.program("vera")
+    for path, words in (
+        ("/runs", ("runs",)),
+        ("/runs?status=failed", ("runs", "--status", "failed")),
+        ("/runs?limit=2", ("runs", "--limit", "2")),
+        ("/runs/good", ("show", "good")),
+        ("/runs/good?node=flaky", ("show", "good", "flaky")),
+        ("/cache", ("cache", "stats")),
+    ):
+        told = here("nodes", *words, "--dir", str(folder)).json
+        assert vera.get(f"{API}{path}").json() == told, path
+    budgets = here("nodes", "budget", "--dir", str(folder)).json["pipelines"]
+    assert vera.get(f"{API}/budgets").json()["pipelines"] == budgets
+    assert vera.get(f"{API}/runs/none").json()["code"] == "node_run_unknown"
+    assert vera.get(f"{API}/runs/good?node=none").status_code == 400
+
+
+@ON_SQLITE
+def test_a_damaged_run_is_told_as_what_it_is(
+    console: Console,
+    people: People,
+    folder: Path,  # noqa: F811
+) -> None:
+    """409 with the code, and the list shows it beside the others; never a 500."""
+    journal = folder / "wal" / "bad" / ".journal"
+    journal.write_bytes(b"x" + journal.read_bytes()[1:])
+    vera = console.program("vera")
+    answer = vera.get(f"{API}/runs/bad")
+    assert (answer.status_code, answer.json()["code"]) == (409, "node_wal_damaged")
+    statuses = {each["run_id"]: each["status"] for each in vera.get(f"{API}/runs").json()["runs"]}
+    assert (statuses["bad"], statuses["good"]) == ("damaged", "succeeded")
+    assert "damaged" in console.browser_of(people.vera).get("/nodes").text
+
+
+@ON_SQLITE
+def test_cached_results_go_when_an_operator_says_so(console: Console, backend: Backend) -> None:
+    """One node's, or all; the log has who; a viewer removes nothing."""
+    otto = console.program("otto")
+    before = otto.get(f"{API}/cache").json()["entries"]
+    assert before > 0
+    for path in ("prune", "clear"):
+        body = {} if path == "prune" else {"everything": True}
+        answer = console.program("vera").post(f"{API}/cache/{path}", json=body)
+        assert answer.status_code == 403
+    assert otto.post(f"{API}/cache/clear", json={}).status_code == 400
+    one = otto.post(f"{API}/cache/clear", json={"node": "flaky"}).json()
+    assert (one["removed"], one["entries"]) == (1, before - 1)
+    rest = otto.post(f"{API}/cache/prune", json={"max_bytes": 0}).json()
+    assert (rest["removed"], rest["entries"]) == (before - 1, 0)
+    logged = backend.sql("SELECT actor, action FROM audit_log WHERE subject = 'node-cache'")
+    assert logged == [("otto", "node_cache_clear"), ("otto", "node_cache_prune")]
+
+
+def test_a_failed_node_is_cleared_under_an_approval(console: Console, people: People) -> None:
+    """The plan is kept and approved by its hash; without the approval it is refused."""
+    otto, ann = console.program("otto"), console.program("ann")
+    path = f"{API}/runs/bad/nodes/put"
+    plan = otto.get(f"{path}/clear-plan").json()
+    refused = otto.post(f"{path}/clear", json={})
+    assert (refused.status_code, refused.json()["guard"]) == (409, "approval_missing")
+    wish = {"plan_sha256": plan["sha256"], "reason": "INC-7"}
+    approval = otto.post("/api/v1/approvals", json=wish).json()["approval"]
+    there = f"/api/v1/approvals/{approval['approval_id']}"
+    tag = {"If-Match": ann.get(there).headers["etag"]}
+    assert ann.post(f"{there}/decision", json={"verdict": "approve"}, headers=tag).is_success
+    cleared = otto.post(f"{path}/clear", json={"approval_id": approval["approval_id"]})
+    assert (cleared.status_code, cleared.json()["cleared"]) == (200, 1), cleared.text
+    assert otto.get(f"{API}/runs/bad").json()["run"]["status"] == "unfinished"
+
+
+@ON_SQLITE
+def test_pages_show_runs_and_tasks(console: Console, people: People) -> None:
+    """Runs by state, the tasks of one; what a node was given or made is on no page."""
+    browser = console.browser_of(people.vera)
+    page = browser.get("/nodes").text
+    assert all(f'href="/nodes/{name}"' in page for name in ("good", "hit", "bad", "asks"))
+    assert "/nodes/good" not in browser.get("/nodes?status=failed").text
+    task = browser.get("/nodes/bad").text
+    assert "ValueError" in task
+    assert "plan-clear bad put" in task
+    assert "object-7" not in task
+    assert browser.get("/nodes/none").status_code == 404

@@ -1,0 +1,115 @@
+"""Quarantine by the API and by its page: what is held, and the approved way out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tallgrass.governance.approvals import Verdict
+from tests.cli.command import uri
+
+if TYPE_CHECKING:
+    from tests.support.backends import Backend
+    from tests.support.console import Console
+    from tests.support.governance import People
+
+API = "/api/v1/quarantine"
+HELD = uri(12, "hrrr")
+
+
+def held(backend: Backend) -> dict[str, Any]:
+    """Return the record of the unit that is held, by plain SQL."""
+    return backend.rows("SELECT * FROM wal_records WHERE object_uri = ?", HELD)[0]
+
+
+def test_what_is_held_is_listed_and_shown(
+    console: Console, people: People, backend: Backend
+) -> None:
+    """The one unit, with its code, and the edge that took it there; filters narrow it."""
+    vera = console.program("vera")
+    found = vera.get(API).json()
+    assert [each["object_uri"] for each in found["units"]] == [HELD]
+    assert vera.get(f"{API}?dataset=goes-glm").json()["units"] == []
+    assert vera.get(f"{API}?error_code=size_zero").json()["units"] == []
+    assert vera.get(f"{API}?error_code=size_zer").json()["code"] == "unknown_code"
+    wal_id = found["units"][0]["wal_id"]
+    shown = vera.get(f"{API}/{wal_id}")
+    assert (shown.json()["held"]["kind"], shown.json()["newer_object"]) == ("quarantine", None)
+    assert shown.headers["etag"] == f'"{held(backend)["version"]}"'
+    other = backend.sql("SELECT wal_id FROM wal_records WHERE object_uri = ?", uri(0))[0][0]
+    assert vera.get(f"{API}/{other}").status_code == 400
+
+
+def test_a_unit_leaves_under_somebody_elses_approval(
+    console: Console, people: People, backend: Backend
+) -> None:
+    """Asked for by the operator, refused without the approval, given by another, used once."""
+    otto = console.program("otto")
+    unit = held(backend)
+    wish = {
+        "units": [{"wal_id": str(unit["wal_id"]), "version": unit["version"]}],
+        "reason": "mended",
+    }
+    asked = otto.post(f"{API}/requests", json=wish)
+    assert asked.status_code == 200, asked.text
+    approval_id = asked.json()["approval"]["approval_id"]
+    release = {"units": [str(unit["wal_id"])], "approval_id": approval_id}
+    none = otto.post(f"{API}/releases", json={"units": release["units"]})
+    assert (none.status_code, none.json()["guard"]) == (409, "approval_missing")
+    assert otto.post(f"{API}/releases", json=release).status_code == 409
+    assert held(backend)["status"] == "quarantined"
+    people.stores.approvals.decide(approval_id, Verdict.APPROVE, by=people.ann)
+    done = otto.post(f"{API}/releases", json=release)
+    assert (done.status_code, done.json()["released"]) == (200, [str(unit["wal_id"])])
+    assert (done.json()["requested_by"], done.json()["approved_by"]) == ("otto", ["ann"])
+    assert held(backend)["status"] == "pending"
+    assert otto.post(f"{API}/releases", json=release).status_code == 409
+    assert ("otto",) in backend.sql("SELECT actor FROM audit_log WHERE action = 'release'")
+
+
+def test_a_unit_that_moved_on_is_not_asked_for(
+    console: Console, people: People, backend: Backend
+) -> None:
+    """A wish on the ground of an older version is 412, and says what the unit is now."""
+    unit = held(backend)
+    stale = {"wal_id": str(unit["wal_id"]), "version": unit["version"] - 1}
+    answer = console.program("otto").post(
+        f"{API}/requests", json={"units": [stale], "reason": "mended"}
+    )
+    assert (answer.status_code, answer.json()["code"]) == (412, "version_conflict")
+    assert answer.json()["changed"]["version"] == unit["version"]
+    assert backend.sql("SELECT count(*) FROM approvals") == [(0,)]
+
+
+def test_a_viewer_releases_nothing(console: Console, people: People, backend: Backend) -> None:
+    """403 for both acts, and the log says so."""
+    vera = console.program("vera")
+    unit = held(backend)
+    units = [{"wal_id": str(unit["wal_id"]), "version": unit["version"]}]
+    assert vera.post(f"{API}/requests", json={"units": units, "reason": "x"}).status_code == 403
+    assert vera.post(f"{API}/releases", json={"units": [str(unit["wal_id"])]}).status_code == 403
+    assert held(backend)["status"] == "quarantined"
+
+
+def test_people_release_by_the_page(console: Console, people: People, backend: Backend) -> None:
+    """The operator ticks and asks; once another has approved, a button releases."""
+    browser = console.browser_of(people.otto)
+    unit = held(backend)
+    assert HELD.rsplit("/", 1)[-1] in browser.get("/quarantine").text
+    box = f"{unit['wal_id']}:{unit['version']}"
+    asked = browser.send_form("/quarantine/requests", unit=box, reason="<b>mended</b>")
+    assert asked.status_code == 303, asked.text
+    assert browser.send_form("/quarantine/requests", reason="none ticked").status_code == 400
+    [(approval_id,)] = backend.sql("SELECT approval_id FROM approvals")
+    page = browser.get("/quarantine").text
+    assert "waits for an approval" in page
+    assert "Release 1" not in page
+    people.stores.approvals.decide(str(approval_id), Verdict.APPROVE, by=people.bob)
+    page = browser.get("/quarantine").text
+    assert "Release 1" in page
+    assert "<b>mended" not in page
+    assert "&lt;b&gt;mended" in page
+    released = browser.send_form("/quarantine/releases", approval_id=str(approval_id))
+    assert released.status_code == 303, released.text
+    assert held(backend)["status"] == "pending"
+    assert "No unit is in quarantine" in browser.get(released.headers["location"]).text
+    assert "Ask for their release" not in console.browser_of(people.vera).get("/quarantine").text

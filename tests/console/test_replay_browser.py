@@ -1,0 +1,104 @@
+"""Replay and governance in a real browser: two people, live progress, WCAG 2.1 AA."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.console.test_browser import PATIENCE_MS, SHOWN, violations
+from tests.support.console import console_process
+from tests.support.governance import set_up, token_of
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+    from tests.support.backends import Backend
+
+AGAIN = "/replay/plan?dataset=goes-glm&since=2026-01-01&include_succeeded=true&force=true"
+PAGES = (
+    "/replay", "/replay/new", f"{AGAIN}&reason=backfill&compare=true", "/governance",
+    "/governance/approvals", "/governance/changes", "/governance/incidents/INC-7",
+    "/governance/actors", "/governance/audit",
+)  # fmt: skip
+
+
+def signed_in(context: BrowserContext, url: str, name: str) -> tuple[Page, list[str]]:
+    """Sign somebody in with their token; return their page, and what its console complains of."""
+    context.set_default_timeout(PATIENCE_MS)
+    page, complaints = context.new_page(), []
+    page.on("console", lambda told: complaints.append(told.text) if told.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(f"{url}/sign-in?next=/replay")
+    page.get_by_label("Your token").fill(token_of(name))
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("heading", name="Replay").wait_for()
+    return page, complaints
+
+
+def test_two_people_replay_in_browsers_and_every_page_is_accessible(
+    ingested: Backend, browser: Browser
+) -> None:
+    """Plan, request, approval by the other, run with live progress; axe has nothing to say."""
+    folder = ingested.path.parent
+    set_up(ingested).stores.close()
+    env = {
+        "TALLGRASS_OBJECTS_URL": f"file:{folder / 'objects'}",
+        "TALLGRASS_QUEUE_URL": f"sqlite:///{folder / 'queue.db'}",
+        "TALLGRASS_CONSOLE_PLANS_FOLDER": str(folder / "plans"),
+        "TALLGRASS_AUDIT_ANCHOR_FILE": str(folder / "anchors.jsonl"),
+    }
+    units = ingested.sql(
+        "SELECT count(*) FROM wal_records WHERE status = 'succeeded' AND dataset = 'goes-glm'"
+    )[0][0]
+    with (
+        console_process(ingested.url, **env) as served,
+        browser.new_context() as first,
+        browser.new_context() as second,
+    ):
+        otto, complaints = signed_in(first, served.url, "otto")
+        ann, more = signed_in(second, served.url, "ann")
+        otto.goto(f"{served.url}/governance/incidents")
+        otto.get_by_label("Reference").fill("INC-7")
+        otto.get_by_label("Title").fill("Again")
+        otto.keyboard.press("Enter")
+        otto.get_by_text("INC-7 is open").wait_for()
+
+        otto.goto(f"{served.url}{AGAIN}&reason=incident&incident=INC-7")
+        otto.get_by_text("approval_missing").wait_for()
+        otto.get_by_label("Why, for whoever approves").fill("INC-7: again")
+        otto.get_by_role("button", name="Ask for approval").click()
+        otto.get_by_text("somebody else decides").wait_for()
+        approval = otto.url.partition("?")[0]
+
+        ann.goto(f"{served.url}/governance")
+        ann.get_by_role("link", name="otto asks for a replay: INC-7: again").click()
+        ann.get_by_role("button", name="Approve").click()
+        ann.get_by_text("It is approved now").wait_for()
+
+        otto.goto(approval)
+        otto.get_by_role("button", name="Run it").click()
+        # No reload: the page renews itself until the run has ended.
+        otto.get_by_text("the same to the byte").wait_for()
+        run = otto.url.partition("?")[0].removeprefix(served.url)
+        assert ingested.sql("SELECT count(*) FROM replay_run_records WHERE outcome = 'done'") == [
+            (units,)
+        ]
+
+        otto.goto(f"{served.url}/governance/audit")
+        otto.get_by_role("button", name="Seal what is new").click()
+        otto.get_by_text("Sealed up to").wait_for()
+        otto.get_by_role("button", name="Check the chain").click()
+        otto.get_by_text("It holds").wait_for()
+
+        found = {}
+        # The approver sees every button that there is.
+        for path in (*PAGES, run, approval.removeprefix(served.url)):
+            ann.goto(served.url + path)
+            for scheme, width in SHOWN:
+                ann.emulate_media(color_scheme=scheme)
+                ann.set_viewport_size({"width": width, "height": 800})
+                assert ann.evaluate("document.documentElement.scrollWidth") <= width, path
+                found[f"{path} {scheme} {width}"] = violations(ann)
+        assert {path: told for path, told in found.items() if told} == {}
+        assert (complaints, more) == ([], [])
+        for context in (first, second):
+            context.close()
