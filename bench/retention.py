@@ -19,8 +19,8 @@ import psycopg
 from bench.pipeline import BATCH, BATCHES, Pipeline, message_of
 from bench.report import Row, row
 from tallgrass.bootstrap.retaining import open_retention, paced, writing_pace
+from tallgrass.bootstrap.retention_run import RATE
 from tallgrass.bootstrap.stores import open_stores
-from tallgrass.cli.retention import RATE
 from tallgrass.clock import format_instant
 from tallgrass.config import load_config
 from tallgrass.garbage import rare_collections

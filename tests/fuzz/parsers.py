@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from tallgrass.cli.anchors import read_anchors
+from tallgrass.bootstrap.audit_anchors import read_anchors
 from tallgrass.cli.text import printable as cli_printable
 from tallgrass.config import load_config
 from tallgrass.datasets.catalogue import default_catalogue

@@ -7,7 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from tallgrass.cli.anchors import append_anchor, read_anchors
+from tallgrass.bootstrap.audit_anchors import append_anchor, read_anchors
 from tallgrass.cli.whole_files import appearing_folder, appearing_whole
 from tallgrass.errors import TallgrassError
 from tallgrass.governance.audit import Anchor

@@ -3,7 +3,8 @@
 from typing import Any
 
 from tallgrass.config import Config
-from tallgrass.settings import SETTINGS, Value
+from tallgrass.setting_form import Value
+from tallgrass.settings import SETTINGS
 from tallgrass.views.text import hide_credentials
 
 

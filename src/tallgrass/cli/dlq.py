@@ -11,11 +11,11 @@ import click
 from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.drain_preparing import DrainRequest, prepare_drain
 from tallgrass.bootstrap.draining import DeadLetterDesk, DrainOptions, DrainPlanRequest
+from tallgrass.bootstrap.replay_reporting import reported
 from tallgrass.bootstrap.stores import Stores, open_current_stores
 from tallgrass.cli import dlq_view
 from tallgrass.cli.identity import acting, actor_option
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
-from tallgrass.bootstrap.replay_reporting import reported
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_whole

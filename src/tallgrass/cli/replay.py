@@ -7,11 +7,11 @@ import click
 from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.planning import Plan, PlanRequest, open_plan, request_of
 from tallgrass.bootstrap.previewing import preview
+from tallgrass.bootstrap.replay_reporting import reported
 from tallgrass.bootstrap.stores import Stores
 from tallgrass.cli.invocation import Invocation, examples, output_option
 from tallgrass.cli.plan_view import show_plan, show_preview
 from tallgrass.cli.replay_options import selection_options
-from tallgrass.bootstrap.replay_reporting import reported
 from tallgrass.cli.replay_run import RunFlags, carry_out, run_options
 from tallgrass.cli.replay_runs import diff, runs
 from tallgrass.cli.whole_files import appearing_whole

@@ -13,11 +13,11 @@ import click
 from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.planning import PlanRequest
 from tallgrass.bootstrap.replay_preparing import Prepared, ReplayRequest, prepare_replay
+from tallgrass.bootstrap.replay_reporting import reported
 from tallgrass.bootstrap.replaying import RunOptions, run_replay
 from tallgrass.bootstrap.stores import open_current_stores
 from tallgrass.cli.identity import acting
 from tallgrass.cli.invocation import Invocation
-from tallgrass.bootstrap.replay_reporting import reported
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import print_json, printable
 from tallgrass.errors import GuardRefused
