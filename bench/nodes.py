@@ -60,8 +60,8 @@ def peer_seconds(peer: str, place: str, count: int) -> float:
 
 def benchmarks(_folder: Path, new_postgres: Callable[[], str], *, quick: bool = False) -> list[Row]:
     """Return all rows of nodes; all take turns, so that a busy moment meets them alike."""
-    # Not below the system's folder of temporary files: where many files were removed a minute ago
-    # ext4 without a journal looks at each of them before it makes a new one, 640 µs instead of 10.
+    # Not below the system's folder of temporary files: where tests had just removed many files,
+    # making one took 640 µs instead of 10 to 24 for a while, for whoever made it.
     PLACE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-nodes-", dir=PLACE) as folder:
         return measured(Path(folder), new_postgres, quick=quick)

@@ -95,11 +95,7 @@ def files_are_wrong(folder: Path) -> list[str]:
 
 
 def every_kill_of_a_graph(folder: Path) -> dict[str, Any]:
-    """Kill a graph before each of its file operations, in whichever thread that is.
-
-    Threads take turns as they like, so a number is another operation each time: all of them are
-    places where a process may be killed.
-    """
+    """Kill a graph before every fifth of its file operations."""
     whole = ScriptedFiles(lambda _number, _name: None)
     result = four_nodes(folder / "whole", whole)
     faults, kills = [], 0

@@ -17,6 +17,7 @@ from tallgrass.nodes import NodeHooks, RetryPolicy, current_node
 from tallgrass.nodes.graphs import reliable
 from tests.nodes.graphing import Noted, State, chain, thread
 from tests.nodes.running import Watched
+from tests.nodes.test_crashes import play_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -277,3 +278,12 @@ def test_commands_reach_the_parent_graph(watched: Watched) -> None:
     for _ in range(2):
         assert graph.invoke({"x": 1}, thread("t"))["log"] == ["left", "there"]
     assert noted.calls == ["leave", "there"]
+
+
+@pytest.mark.conformance("NR-1.2", "NR-3.11", "NR-5.6")
+def test_a_graph_survives_a_kill_at_any_file_operation(tmp_path: Path) -> None:
+    """It ends with the same result, calls no node again that had one, and its files are right."""
+    found = play_of("graph_roles", "every_kill", tmp_path)
+    assert found["result"] == 14 + 24
+    assert found["kills"] > 10
+    assert found["faults"] == []

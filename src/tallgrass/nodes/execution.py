@@ -73,8 +73,7 @@ class Execution:
         wal = self.machinery.wal
         self._started_at = self.machinery.clock()
         found = yield from self._look()
-        acquire = partial(wal.acquire, self.call.run_id, 0.0, is_hit=found is not None)
-        run = yield from self._patiently(acquire)
+        run = yield from self._patiently(partial(wal.acquire, self.call.run_id, 0.0))
         try:
             self._log = TaskLog(self.machinery, self.call, run, self.identity, self._key)
             known = yield from self._known(found)

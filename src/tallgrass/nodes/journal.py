@@ -25,13 +25,11 @@ from typing import Final
 from tallgrass.errors import InvalidInput, NodeWalDamaged, NodeWalFull, NodeWalUnusable
 from tallgrass.nodes.files import Files, as_wal_error, lock_file, unlock_file
 
-JOURNAL_NAME: Final = ".journal"
 _MAGIC: Final = b"TGJ1"
 _FRAME: Final = struct.Struct(">4sIIQ")
 _CHECKED: Final = struct.Struct(">IQ")
 PAYLOAD_BYTES_MAX: Final = 64 << 20
-#: How much room a journal has from the beginning, and is given whenever it is full.
-ROOM_BYTES: Final = 16 << 10
+_ROOM_BYTES: Final = 16 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +108,7 @@ class Journal:
             self._require_whole()
             frames = b"".join([framed(payload, self._synced) for payload in payloads])
             end = self._end + len(frames)
-            room = self._room if end <= self._room else -(-end // ROOM_BYTES) * ROOM_BYTES
+            room = self._room if end <= self._room else -(-end // _ROOM_BYTES) * _ROOM_BYTES
             try:
                 os.lseek(self._descriptor, self._end, os.SEEK_SET)
                 zeros = bytes(room - end) if room > self._room else b""

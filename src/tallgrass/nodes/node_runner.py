@@ -6,7 +6,7 @@
     def smooth(state): ...
 
 Everything of it lies below one folder: ``wal/`` (the truth), ``cache/`` (may be removed at any
-time), ``locks/``, ``spare/`` (made ahead) and ``sensitive/`` (kept apart from log and cache).
+time), ``locks/``, and ``sensitive/`` (values that are kept apart from log and cache).
 """
 
 import asyncio
@@ -215,7 +215,6 @@ class NodeRunner:
         self, whereabouts: Whereabouts, extensions: Callable[[Values], Sequence[Extension]]
     ) -> "NodeRunner":
         """Return the runner for a framework's nodes; log, cache, locks and hooks stay the same."""
-        self.wal.makes_ahead = True
         made, values = copy.copy(self), self._machinery.values
         values = values.extended(extensions(values))
         vars(made).update(

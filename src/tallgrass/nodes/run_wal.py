@@ -3,7 +3,7 @@
 import os
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from tallgrass.clock import Clock, format_instant
@@ -30,7 +30,6 @@ class RunWal:
         self._files = files
         self._clock = clock
         self._lock = threading.Lock()
-        self._task_locks: dict[TaskId, threading.Lock] = {}
         self._views_checked = False
         #: How many files were wrong when it was opened.
         self.views_mended = 0
@@ -102,20 +101,14 @@ class RunWal:
 
     def write_views(self, task: TaskId, *names: str) -> None:
         """Replace the named files of a task by what the journal says, or all of them."""
-        try:
-            with self._task_lock(task), translated(self._place(task)):
-                views = self._views(task, names)
-                folder = self._open_task_folder(task)
-                try:
-                    for name, data in views.items():
-                        if data is not None:
-                            replace_file(self._files, name, data, folder=folder)
-                finally:
-                    os.close(folder)
-        except BaseException:
-            # Whoever takes the run next puts them right.
-            self._views_checked = False
-            raise
+        with self._lock, translated(self._place(task)):
+            folder = self._open_task_folder(task)
+            try:
+                for name, data in views_of(self.run_id, self.state.task(task), names).items():
+                    if data is not None:
+                        replace_file(self._files, name, data, folder=folder)
+            finally:
+                os.close(folder)
 
     def rebuild_views(self) -> int:
         """Make every file say what the journal says; return how many did not."""
@@ -128,15 +121,15 @@ class RunWal:
 
     def abandon(self) -> None:
         """Close a fork's copy: it writes nothing, and keeps nobody from the run."""
-        self._lock, self._task_locks = threading.Lock(), {}
+        self._lock = threading.Lock()
         self._journal.abandon()
         os.close(self._folder)
 
     def _rebuild(self, task: TaskId) -> int:
-        with self._task_lock(task), translated(self._place(task)):
-            views = self._views(task)
+        with self._lock, translated(self._place(task)):
             folder = self._open_task_folder(task)
             try:
+                views = views_of(self.run_id, self.state.task(task))
                 wrong = {n: data for n, data in views.items() if _content(n, folder) != data}
                 for name, data in wrong.items():
                     if data is None:
@@ -154,14 +147,6 @@ class RunWal:
             for entry in entries:
                 self.state.apply(entry, end)
             return end
-
-    def _task_lock(self, task: TaskId) -> threading.Lock:
-        """Return the lock of a task's files: who writes them keeps nobody from the journal."""
-        return self._task_locks.setdefault(task, threading.Lock())
-
-    def _views(self, task: TaskId, names: Sequence[str] = ()) -> dict[str, bytes | None]:
-        with self._lock:
-            return views_of(self.run_id, self.state.task(task), names)
 
     def _open_task_folder(self, task: TaskId) -> int:
         state = self.state.task(task)

@@ -21,8 +21,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from tallgrass.clock import Clock, system_clock
-from tallgrass.errors import InvalidInput, NodeRunUnknown, RunBusy, TallgrassError
-from tallgrass.nodes.background import Background
+from tallgrass.errors import InvalidInput, NodeRunUnknown, RunBusy
 from tallgrass.nodes.entries import Entry, RunState
 from tallgrass.nodes.files import (
     Files,
@@ -35,14 +34,10 @@ from tallgrass.nodes.files import (
 )
 from tallgrass.nodes.forks import begin_anew_after_forks
 from tallgrass.nodes.identity import file_name_of, id_of_file_name
-from tallgrass.nodes.journal import JOURNAL_NAME, Journal, is_damaged, read_frames, salvaged
+from tallgrass.nodes.journal import Journal, is_damaged, read_frames, salvaged
 from tallgrass.nodes.run_wal import RunWal
-from tallgrass.nodes.spare_runs import SpareRuns
 
-__all__ = ["JOURNAL_NAME", "WalStore"]
-
-#: Makes what the next run needs; no node waits for it.
-_AHEAD: Final = Background("tallgrass-ahead")
+JOURNAL_NAME: Final = ".journal"
 
 
 class WalStore:
@@ -68,25 +63,16 @@ class WalStore:
         self._runs: OrderedDict[str, RunWal] = OrderedDict()
         self._doors: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._lock = threading.Lock()
-        #: Whether a folder is made ahead when a run begins: where one begins, more will.
-        self.makes_ahead = False
-        self._spares = SpareRuns(root.with_name("spare"), self._files)
         begin_anew_after_forks(self)
 
-    def acquire(
-        self, run_id: str, timeout_s: float | None = None, *, is_hit: bool = False
-    ) -> RunWal:
+    def acquire(self, run_id: str, timeout_s: float | None = None) -> RunWal:
         """Open a run for one more node of this process; other processes wait until it is released.
 
-        `is_hit`: the node's result is known, so nothing of it will be synced.
         A journal that broke before is opened anew: what was never synced is not in it.
         """
-        run = self._joined(run_id)
-        if run is not None:
-            return run
         file_name_of(run_id)
         with self._door(run_id):
-            run = self._held(run_id, is_hit=is_hit)
+            run = self._held(run_id)
             if run.users == 0:
                 try:
                     run.take(self._lock_timeout_s if timeout_s is None else timeout_s)
@@ -96,30 +82,14 @@ class WalStore:
                     # It may have taken in a part of what others wrote: it must be read anew.
                     self._forget(run_id)
                     raise
-            with self._lock:
-                run.users += 1
-            return run
-
-    def _joined(self, run_id: str) -> RunWal | None:
-        """Return a run that another node of this process holds: nothing need be waited for."""
-        with self._lock:
-            run = self._runs.get(run_id)
-            if run is None or run.users == 0:
-                return None
             run.users += 1
             return run
 
     def release(self, run: RunWal) -> None:
         """One node of this process is done with the run."""
-        with self._lock:
-            if run.users > 1:
-                run.users -= 1
-                return
         with self._door(run.run_id):
-            with self._lock:
-                run.users -= 1
-                is_left = run.users == 0
-            if is_left:
+            run.users -= 1
+            if run.users == 0:
                 run.give_back()
         self._close_oldest()
 
@@ -195,8 +165,6 @@ class WalStore:
             with self._door(run_id):
                 if self._runs[run_id].users == 0:
                     self._forget(run_id)
-        _AHEAD.settle()
-        self._spares.remove()
         if self._root_folder is not None and not self._runs:
             os.close(self._root_folder)
             self._root_folder = None
@@ -207,7 +175,6 @@ class WalStore:
         self._doors, self._lock = WeakValueDictionary(), threading.Lock()
         for run in runs.values():
             run.abandon()
-        self._spares.abandon()
 
     def _door(self, run_id: str) -> threading.Lock:
         with self._lock:
@@ -216,13 +183,13 @@ class WalStore:
                 door = self._doors[run_id] = threading.Lock()
             return door
 
-    def _held(self, run_id: str, *, is_hit: bool) -> RunWal:
+    def _held(self, run_id: str) -> RunWal:
         run = self._runs.get(run_id)
         if run is not None and run.is_broken and run.users == 0:
             self._forget(run_id)
             run = None
         if run is None:
-            run = self._open(run_id, is_hit=is_hit)
+            run = self._open(run_id)
         with self._lock:
             self._runs[run_id] = run
             self._runs.move_to_end(run_id)
@@ -249,37 +216,24 @@ class WalStore:
         if run is not None:
             run.close()
 
-    def _open(self, run_id: str, *, is_hit: bool) -> RunWal:
+    def _open(self, run_id: str) -> RunWal:
         place = f"{self.root / file_name_of(run_id) / JOURNAL_NAME}"
         with translated(place):
-            journal, folder, unsynced = self._open_files(run_id, is_hit=is_hit)
-        made = Journal(journal, place=place, files=self._files, sleep=self._sleep, folders=unsynced)
-        return RunWal(run_id, folder, made, files=self._files, clock=self._clock)
-
-    def _open_files(self, run_id: str, *, is_hit: bool) -> tuple[int, int, tuple[int, ...]]:
-        """Return a run's journal and folder, and the folders whose names may not be durable."""
-        root, name = self._root_descriptor(), file_name_of(run_id)
-        if not is_hit and not os.access(name, os.F_OK, dir_fd=root, follow_symlinks=False):
-            spare = self._spares.given(name, root)
-            if self.makes_ahead:
-                _AHEAD.hand_on(self._prepare)
-            if spare is not None:
-                return spare.journal, spare.folder, (root,)
-        folder = self._open_run_folder(run_id)
-        try:
-            journal = self._files.open(JOURNAL_NAME, os.O_RDWR | os.O_CREAT, folder=folder)
-        except FileNotFoundError:
-            # Another process put its spare in the place of the folder that was just made.
-            os.close(folder)
-            return self._open_files(run_id, is_hit=is_hit)
-        except OSError:
-            os.close(folder)
-            raise
-        return journal, folder, (folder, root)
-
-    def _prepare(self) -> None:
-        with contextlib.suppress(OSError, TallgrassError):
-            self._spares.prepare()
+            folder = self._open_run_folder(run_id)
+            try:
+                flags = os.O_RDWR | os.O_CREAT
+                descriptor = self._files.open(JOURNAL_NAME, flags, folder=folder)
+            except OSError:
+                os.close(folder)
+                raise
+        journal = Journal(
+            descriptor,
+            place=place,
+            files=self._files,
+            sleep=self._sleep,
+            folders=(folder, self._root_descriptor()),
+        )
+        return RunWal(run_id, folder, journal, files=self._files, clock=self._clock)
 
     def _open_run_folder(self, run_id: str) -> int:
         root = self._root_descriptor()
