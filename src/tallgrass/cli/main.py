@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "backfill": ("backfill", "Make due what a bucket holds and no notification brought."),
     "follow": ("follow", "Keep a catalog up to date from listings: no account, no queue."),
     "status": ("status", "Show the whole pipeline on one page."),
-    "slo": ("slo", "Show each promise and its error budget."),
+    "slo": ("slo", "Show each promise, and how much of its error budget is left."),
     "console": ("console", "See and steer the pipeline in a browser, with its API."),
     "telemetry": ("telemetry", "The files that a release carries about how it ran: export."),
     "metrics": ("metrics", "The state of the whole pipeline, for Prometheus."),
