@@ -117,7 +117,7 @@ REASONS = {
     "inspect object": "reads a file of the machine where it is typed",
     "nodes rebuild": "mends files of a runner where they lie, while no run is at work",
     "outbox dispatch": "a process that runs on and on, with the rights to reach the targets",
-    "release verify": "checks a folder of the machine where it is typed, before anything of it is installed",
+    "release verify": "checks a folder of the machine where it is typed",
     "simulate": "a feed of its own, for trials",
     "stac export": "writes a catalog as files; /stac gives the same by paging",
     "stac project": "a process with a large memory of its own; its lag is at /catalog/projection",
