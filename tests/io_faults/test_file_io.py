@@ -37,7 +37,7 @@ def test_every_failing_operation_of_a_run_of_nodes_is_survived(quick_folder: Pat
     """The journal's and the cache's: an error is told, and the next try ends well."""
     tally = every_node_point(quick_folder, How, every=2)
     assert tally.violations == []
-    assert tally.points["write torn"] > 10
+    assert tally.points["write torn"] >= 8  # a node writes four times
     assert tally.points["sync_data after"] > 2
 
 

@@ -48,7 +48,7 @@ def test_half_done_and_untold_operations_leave_old_or_new(stage: Stage, how: How
     """The same where half was written, where all was and nobody was told, and where no room is."""
     tally = every_point(stage, [how], every=11 * SPARSE.get(stage.life.name, 1))
     assert tally.violations == []
-    assert tally.total > 3
+    assert tally.total >= 3
 
 
 def test_a_disk_that_stays_broken_leaves_old_or_new(stage: Stage) -> None:
