@@ -60,7 +60,9 @@ class HealthSeries:
             if began >= self._due_at:
                 self._read()
                 took = self._monotonic() - began
-                self._due_at = began + max(self._every_s, took / _READING_SHARE)
+                # Whoever wants it anew each time gets it.
+                rest_s = max(self._every_s, took / _READING_SHARE) if self._every_s else 0.0
+                self._due_at = began + rest_s
         return self._series.families()
 
     def _read(self) -> None:

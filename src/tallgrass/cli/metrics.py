@@ -31,7 +31,8 @@ def command() -> None:
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="Read database and queue at most so often, and for a twentieth of the time at most.",
+    help="Read database and queue at most so often, and for a twentieth of the time at most;"
+    " 0 reads whenever somebody asks.",
 )
 @pass_invocation
 def serve(invocation: Invocation, *, host: str | None, port: int | None, every_s: float) -> None:

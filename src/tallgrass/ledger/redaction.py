@@ -4,6 +4,7 @@ Rather a word too many hidden than a secret kept: a pattern takes all that may b
 """
 
 import re
+from typing import NamedTuple
 
 #: A message is a summary; what is longer is cut.
 MESSAGE_CHARS_MAX = 500
@@ -35,8 +36,16 @@ _DEGREES = rf"{_SIGN} \d{{1,3}}\.\d+ (?:\s*°?\s*{_COMPASS})?"
 _NUMBERS = r"[-+\u2212\d.,\s\[\](){}]"
 
 
-def _pattern(expression: str, replacement: str) -> tuple[re.Pattern[str], str]:
-    return re.compile(expression, re.IGNORECASE | re.VERBOSE | re.DOTALL), replacement
+class _Rule(NamedTuple):
+    pattern: re.Pattern[str]
+    replacement: str
+    #: It can match only where one of these stands: to look first spares an address 0.1 of 0.22 ms.
+    signs: tuple[str, ...] = ()
+
+
+def _pattern(expression: str, replacement: str, *signs: str) -> _Rule:
+    flags = re.IGNORECASE | re.VERBOSE | re.DOTALL
+    return _Rule(re.compile(expression, flags), replacement, signs)
 
 
 _SECRETS = (
@@ -50,10 +59,13 @@ _SECRETS = (
         r"\g<name>: [redacted]",
     ),
     # user:password@ up to the last @ of an address, and everything after its question mark.
-    _pattern(r"(?P<scheme>\b[a-z][a-z0-9+.-]{0,20}://)[^\s'\"<>?]*@", r"\g<scheme>[redacted]@"),
+    _pattern(
+        r"(?P<scheme>\b[a-z][a-z0-9+.-]{0,20}://)[^\s'\"<>?]*@", r"\g<scheme>[redacted]@", "@"
+    ),
     _pattern(
         r"(?P<address>\b[a-z][a-z0-9+.-]{0,20}://[^\s?'\"<>]+)\?[^\s'\"<>]+",
         r"\g<address>?[redacted]",
+        "?",
     ),
     _pattern(r"\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}", "[credential]"),
     # <Password>…, name=value and its like, --name value, name "value".
@@ -85,7 +97,10 @@ _SECRETS = (
 
 _PERSONS_AND_MACHINES = (
     _pattern(
-        r"""(?:"[^"]{1,64}"|[\w.%+'-]{1,64}) (?:@|%40) [\w-]{1,63}(?:\.[\w-]{1,63})*""", "[e-mail]"
+        r"""(?:"[^"]{1,64}"|[\w.%+'-]{1,64}) (?:@|%40) [\w-]{1,63}(?:\.[\w-]{1,63})*""",
+        "[e-mail]",
+        "@",
+        "%40",
     ),
     _pattern(r"(?P<folder>[/\\](?:home|users)[/\\])[^/\\\s'\":]+", r"\g<folder>[user]"),
     # IPv4, MAC, IPv6 in full and shortened.
@@ -131,6 +146,7 @@ _PLACES = (
                  (?:\s*\d{{1,2}}(?:\.\d+)?\s*(?:["\u2033]|''))? )?
              (?:\s*{_COMPASS})?""",
         "[coordinates]",
+        "°",
     ),
 )
 
@@ -138,13 +154,13 @@ _PATTERNS = (*_SECRETS, *_PERSONS_AND_MACHINES, *_PLACES)
 
 #: Patterns that can match only where the name of a secret stands. To look for the name first spares
 #: the address of an object 1.7 of 2.7 ms.
-_NEED_A_NAME = frozenset(pattern for pattern, _ in _SECRETS if _SENSITIVE in pattern.pattern)
+_NEED_A_NAME = frozenset(each.pattern for each in _SECRETS if _SENSITIVE in each.pattern.pattern)
 _SENSITIVE_NAME = re.compile(_SENSITIVE, re.IGNORECASE | re.VERBOSE)
 
 #: What opens doors and shows it by its form: keys, tokens, a password in an address. No word before
 #: it is needed, so a payload is searched for it, too.
 CREDENTIALS_BY_FORM = (
-    *(pattern for pattern, replacement in _SECRETS if replacement in {"[key]", "[credential]"}),
+    *(each.pattern for each in _SECRETS if each.replacement in {"[key]", "[credential]"}),
     # Before the host alone: s3://bucket/x@2x.png names no user.
     re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>?/#]*@", re.IGNORECASE),
 )
@@ -168,7 +184,9 @@ def redact(message: str) -> str:
 def _redact_once(text: str) -> str:
     # They follow one another, so where the first finds no name, the others find none.
     nameless = False
-    for pattern, replacement in _PATTERNS:
+    for pattern, replacement, signs in _PATTERNS:
+        if signs and not any(sign in text for sign in signs):
+            continue
         if pattern in _NEED_A_NAME:
             nameless = nameless or _SENSITIVE_NAME.search(text) is None
             if nameless:

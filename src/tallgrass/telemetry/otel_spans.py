@@ -83,7 +83,8 @@ class SpanSending:
             self._dropped(1, "queue_full")
             return
         self._waiting.append(span)
-        if len(self._waiting) >= self._enough:
+        # Not at each one beyond: the thread that is awake sends until none waits.
+        if len(self._waiting) % self._enough == 0:
             self._pushing.wake()
 
     def close(self, timeout_s: float) -> None:
