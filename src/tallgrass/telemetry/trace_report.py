@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallgrass.clock import format_instant
 from tallgrass.ledger.redaction import redact
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from tallgrass.clock import Clock
     from tallgrass.datasets.catalogue import Catalogue
+    from tallgrass.intake.message import Poison
     from tallgrass.ledger.claim import Claim
     from tallgrass.operators.effects import ChainResult
     from tallgrass.queues.protocol import QueueMessage
@@ -125,8 +126,8 @@ def report_traces(recorder: Recorder, batch: Batch, now: datetime, origin: Origi
     for claim, result in batch.results:
         laps = trace.laps.get(claim.wal_id)
         if laps is not None:
-            message = messages.get(claim.wal_id)
-            _UnitTrace(batch, origin, claim, result, message).report(recorder, laps)
+            told = messages.get(claim.wal_id)
+            _UnitTrace(batch, origin, claim, result, told).report(recorder, laps)
 
 
 def _report_phases(
@@ -141,13 +142,23 @@ def _report_phases(
         recorder.span(name, begin, end, of, SpanPlace(root.below(name), root))
 
 
-def _messages_of(batch: Batch, wanted: Any) -> dict[str, tuple[QueueMessage, MessageHead]]:
+class _Told(NamedTuple):
+    """The message that told of a unit."""
+
+    message: QueueMessage
+    head: MessageHead
+    #: What of it could not be understood.
+    poison: Poison | None
+
+
+def _messages_of(batch: Batch, wanted: Any) -> dict[str, _Told]:
     """Return the message of each unit that is wanted; one message may hold many."""
-    found: dict[str, tuple[QueueMessage, MessageHead]] = {}
-    for message, receipts in zip(batch.messages, batch.receipts, strict=True):
+    found: dict[str, _Told] = {}
+    each = zip(batch.messages, batch.parsed, batch.receipts, strict=True)
+    for message, parsed, receipts in each:
         units = [receipt.unit.wal_id for receipt in receipts if receipt.unit.wal_id in wanted]
         if units:
-            told = (message, head_of(message.body))
+            told = _Told(message, head_of(message.body), parsed.poison)
             found.update(dict.fromkeys(units, told))
     return found
 
@@ -161,13 +172,13 @@ class _UnitTrace:
         origin: Origin,
         claim: Claim,
         result: ChainResult,
-        message: tuple[QueueMessage, MessageHead] | None,
+        told: _Told | None,
     ) -> None:
         self._batch = batch
         self._origin = origin
         self._claim = claim
         self._result = result
-        self._message = message
+        self._told = told
         self._root = attempt_context(claim.wal_id, claim.attempt_no)
         unit = claim.unit
         self._unit: Attributes = {
@@ -184,7 +195,7 @@ class _UnitTrace:
         place = SpanPlace(self._root, links=tuple(self._links()))
         recorder.span(names.INGEST, began, ended, self._about(), place)
         for phase, name in _SHARED:
-            if phase in phases and (self._message is not None or name == names.OBJECT_FETCH):
+            if phase in phases and (self._told is not None or name == names.OBJECT_FETCH):
                 self._part(recorder, name, *phases[phase])
         for (operator, begin), (_, end) in pairwise(laps):
             if operator in _OPERATOR_SPANS:
@@ -199,7 +210,7 @@ class _UnitTrace:
 
     def _about(self) -> Attributes:
         claim, origin = self._claim, self._origin
-        unit, message = claim.unit, self._message
+        unit, told = claim.unit, self._told
         lost = claim.wal_id not in self._batch.closed
         replay = replay_fields(claim)
         return {
@@ -213,10 +224,10 @@ class _UnitTrace:
             "nodd.rule_id": self._result.rule_id,
             "nodd.ingest_run_id": origin.ingest_run_id,
             **{f"nodd.{name}": value for name, value in replay.items()},
-            names.MESSAGING_SYSTEM: None if message is None else origin.system,
-            names.MESSAGING_OPERATION: None if message is None else "process",
-            names.MESSAGING_DESTINATION: None if message is None else origin.queue,
-            names.MESSAGING_MESSAGE_ID: None if message is None else message[0].message_id,
+            names.MESSAGING_SYSTEM: None if told is None else origin.system,
+            names.MESSAGING_OPERATION: None if told is None else "process",
+            names.MESSAGING_DESTINATION: None if told is None else origin.queue,
+            names.MESSAGING_MESSAGE_ID: None if told is None else told.message.message_id,
             names.ERROR_TYPE: CLAIM_LOST if lost else self._result.outcome.error_code,
         }
 
@@ -231,9 +242,9 @@ class _UnitTrace:
         """Yield what led here: the batch, who sent the message, the attempt that is repeated."""
         if self._batch.trace is not None:
             yield self._batch.trace.context
-        if self._message is not None:
-            message, head = self._message
-            beside, inside = map(read_traceparent, (message.traceparent, head.traceparent))
+        if self._told is not None:
+            of = (self._told.message.traceparent, self._told.head.traceparent)
+            beside, inside = map(read_traceparent, of)
             if sender := beside or inside:
                 yield sender
         original = self._claim.replayed.original_attempt
@@ -246,29 +257,19 @@ class _UnitTrace:
 
     def _told_by(self, name: str) -> Mapping[str, object]:
         """Return what a part tells beside the unit."""
-        if name == names.SQS_RECEIVE and self._message is not None:
+        if name == names.SQS_RECEIVE and self._told is not None:
             return {
                 names.MESSAGING_SYSTEM: self._origin.system,
                 names.MESSAGING_OPERATION: "receive",
                 names.MESSAGING_DESTINATION: self._origin.queue,
-                names.MESSAGING_MESSAGE_ID: self._message[0].message_id,
+                names.MESSAGING_MESSAGE_ID: self._told.message.message_id,
                 names.MESSAGING_BATCH_COUNT: len(self._batch.messages),
             }
-        if name == names.MESSAGE_PARSE and self._message is not None:
-            return self._told_by_parse(*self._message)
+        if name == names.MESSAGE_PARSE and self._told is not None:
+            return _told_by_parse(self._told)
         if name == names.OBJECT_FETCH:
             return {"nodd.bucket_provider": self._claim.unit.provider}
         return self._told_by_operator(name)
-
-    def _told_by_parse(self, message: QueueMessage, head: MessageHead) -> Mapping[str, object]:
-        at = [each.message_id for each in self._batch.messages].index(message.message_id)
-        poison = self._batch.parsed[at].poison
-        return {
-            "nodd.topic_arn": head.topic_arn,
-            "nodd.schema_version": head.schema_version,
-            "nodd.parse_status": "ok" if poison is None else "partial",
-            "nodd.parse_issues": None if poison is None else poison.code,
-        }
 
     def _told_by_operator(self, name: str) -> Mapping[str, object]:
         outcome = self._result.outcome
@@ -308,3 +309,12 @@ class _UnitTrace:
             }
             context = event_context(self._claim.wal_id, event.idempotency_key)
             recorder.span(names.OUTBOX_WRITE, begin, end, about, SpanPlace(context, self._root))
+
+
+def _told_by_parse(told: _Told) -> Mapping[str, object]:
+    return {
+        "nodd.topic_arn": told.head.topic_arn,
+        "nodd.schema_version": told.head.schema_version,
+        "nodd.parse_status": "ok" if told.poison is None else "partial",
+        "nodd.parse_issues": None if told.poison is None else told.poison.code,
+    }
