@@ -47,7 +47,8 @@ def require_readable(arguments: list[str]) -> None:
         found = command.get_command(context, arguments[0])
         assert found is not None, arguments[0]
         command, arguments = found, arguments[1:]
-    command.make_context("tallgrass", list(arguments))
+    # A command remembers its help option: others in this process must see the shipped one.
+    command.make_context("tallgrass", list(arguments), **cli.context_settings)
 
 
 def test_each_part_of_the_pipeline_has_its_unit() -> None:
