@@ -63,9 +63,12 @@ def ingested(ingested_feed: FeedFolder, tmp_path: Path) -> Backend:
     return Backend("sqlite", f"sqlite:///{folder / 'ledger.db'}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium, one for all tests; each takes a context of its own."""
+    """Debian's Chromium; each test takes a context of its own.
+
+    One a module: while it is there an event loop runs in this thread, and other tests want theirs.
+    """
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed")
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only where it is used
