@@ -47,8 +47,8 @@ class Closing(Body):
     resolution: Words
 
 
-def _add_routes(kind: ReferenceKind) -> None:
-    """Add the routes of one kind of reference."""
+def _add_reading(kind: ReferenceKind) -> None:
+    """Add the routes that show references of a kind."""
     name = COLLECTIONS[kind]
 
     @router.get(
@@ -79,6 +79,23 @@ def _add_routes(kind: ReferenceKind) -> None:
         document = {name: [reference_document(each) for each in found], "next_cursor": following}
         return answer(request, document, headers=link_to(request, following))
 
+    @router.get(
+        f"/{name}/{{ref:path}}",
+        responses=documented(HTTPStatus.NOT_FOUND)
+        | documents("Its ETag is what closing it must name.", **{kind.value: _REFERENCE}),
+        response_class=Response,
+        name=f"show_{kind.value}",
+        summary=f"Show {kind.words}",
+    )
+    def show(request: Request, here: Here, _signed: Viewer, ref: Ref) -> Response:
+        with here.reading.lent() as stores:
+            return answer(request, reference_as_read(stores, kind, ref)[1])
+
+
+def _add_writing(kind: ReferenceKind) -> None:
+    """Add the routes that open and close references of a kind."""
+    name = COLLECTIONS[kind]
+
     @router.post(
         f"/{name}",
         status_code=HTTPStatus.CREATED,
@@ -95,18 +112,6 @@ def _add_routes(kind: ReferenceKind) -> None:
     ) -> Response:
         opened = open_reference(here, actor, kind, wish)
         return done({kind.value: reference_document(opened)}, status=HTTPStatus.CREATED)
-
-    @router.get(
-        f"/{name}/{{ref:path}}",
-        responses=documented(HTTPStatus.NOT_FOUND)
-        | documents("Its ETag is what closing it must name.", **{kind.value: _REFERENCE}),
-        response_class=Response,
-        name=f"show_{kind.value}",
-        summary=f"Show {kind.words}",
-    )
-    def show(request: Request, here: Here, _signed: Viewer, ref: Ref) -> Response:
-        with here.reading.lent() as stores:
-            return answer(request, reference_as_read(stores, kind, ref)[1])
 
     @router.patch(
         f"/{name}/{{ref:path}}",
@@ -134,7 +139,8 @@ def _add_routes(kind: ReferenceKind) -> None:
 
 
 for _kind in ReferenceKind:
-    _add_routes(_kind)
+    _add_reading(_kind)
+    _add_writing(_kind)
 
 
 def read_references(

@@ -132,19 +132,19 @@ def _drawn(shape: Shape) -> Markup:
 
 def _areas(geometry: Mapping[str, Any]) -> Iterator[str]:
     """Yield the areas as closed paths."""
-    for polygon in _polygons(geometry):
+    for polygon in _parts(geometry, "Polygon"):
         for ring in polygon:
             yield f"M{' '.join(_at(point) for point in ring)}z"
 
 
 def _outlines(geometry: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is stroked: rings without the cuts, lines, points."""
-    for polygon in _polygons(geometry):
+    for polygon in _parts(geometry, "Polygon"):
         for ring in polygon:
             yield from _uncut(ring)
-    for line in _lines(geometry):
+    for line in _parts(geometry, "LineString"):
         yield f"M{' '.join(_at(point) for point in line)}"
-    for point in _points(geometry):
+    for point in _parts(geometry, "Point"):
         yield f"M{_at(point)}{_DOT}"
 
 
@@ -168,37 +168,15 @@ def _on_the_edge(begin: Sequence[float], end: Sequence[float]) -> bool:
     )
 
 
-def _polygons(geometry: Mapping[str, Any]) -> Iterator[Sequence[Ring]]:
-    kind = geometry["type"]
-    if kind == "Polygon":
+def _parts(geometry: Mapping[str, Any], kind: str) -> Iterator[Any]:
+    """Yield the coordinates of all parts of a kind: Polygon, LineString or Point."""
+    if geometry["type"] == kind:
         yield geometry["coordinates"]
-    elif kind == "MultiPolygon":
+    elif geometry["type"] == f"Multi{kind}":
         yield from geometry["coordinates"]
-    elif kind == "GeometryCollection":
+    elif geometry["type"] == "GeometryCollection":
         for part in geometry["geometries"]:
-            yield from _polygons(part)
-
-
-def _lines(geometry: Mapping[str, Any]) -> Iterator[Ring]:
-    kind = geometry["type"]
-    if kind == "LineString":
-        yield geometry["coordinates"]
-    elif kind == "MultiLineString":
-        yield from geometry["coordinates"]
-    elif kind == "GeometryCollection":
-        for part in geometry["geometries"]:
-            yield from _lines(part)
-
-
-def _points(geometry: Mapping[str, Any]) -> Iterator[Sequence[float]]:
-    kind = geometry["type"]
-    if kind == "Point":
-        yield geometry["coordinates"]
-    elif kind == "MultiPoint":
-        yield from geometry["coordinates"]
-    elif kind == "GeometryCollection":
-        for part in geometry["geometries"]:
-            yield from _points(part)
+            yield from _parts(part, kind)
 
 
 def _grid(view: View) -> str:
