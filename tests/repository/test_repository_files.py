@@ -70,6 +70,17 @@ def test_continuous_integration_runs_what_everyone_runs() -> None:
     assert re.findall(r"run: (.*)", workflow) == ["make test"]
 
 
+def test_each_file_has_a_plain_name() -> None:
+    """Nothing that a run left behind is kept under a name of accident."""
+    done = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    names = done.stdout.split("\0")[:-1]
+    assert "pyproject.toml" in names
+    plain = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./-]*")
+    assert [name for name in names if not plain.fullmatch(name)] == []
+
+
 def test_the_migration_rule_is_written_down() -> None:
     """Contributors read that a shipped migration is never edited and who reviews a new one."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
