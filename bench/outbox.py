@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import psycopg
 
-from bench.report import Row, row
+from bench.report import Row, beside, in_turn, row
 from tallgrass.bootstrap.stores import open_stores
 from tallgrass.canonical_json import canonical_bytes
 from tallgrass.config import load_config
@@ -180,18 +180,28 @@ def peer_seconds(peer: str, url: str, count: int) -> float:
 
 def _beside_peers(new_postgres: Callable[[], str], count: int, rounds: int) -> list[Row]:
     """Take turns, so that a busy moment of the machine meets all alike."""
-    ratios: dict[str, list[float]] = {"faststream-outbox": [], "pgqueuer": []}
-    for _ in range(rounds):
-        ours = Outbox(new_postgres())
-        ours.fill(count)
-        seconds = ours.dispatch(count)
-        ours.close()
-        for peer, found in ratios.items():
-            found.append(peer_seconds(peer, new_postgres(), count) / seconds)
     least = {"faststream-outbox": 1.3, "pgqueuer": 3.0}
+    rates: list[dict[str, float]] = []
+    for number in range(rounds):
+        rate: dict[str, float] = {}
+        for side in in_turn(number, ("ours", *least)):
+            if side == "ours":
+                ours = Outbox(new_postgres())
+                ours.fill(count)
+                rate[side] = count / ours.dispatch(count)
+                ours.close()
+            else:
+                rate[side] = count / peer_seconds(side, new_postgres(), count)
+        rates.append(rate)
     return [
-        row(f"outbox dispatch, of {peer} (postgres)", found, at_least=least[peer])
-        for peer, found in ratios.items()
+        beside(
+            f"outbox dispatch, of {peer} (postgres)",
+            [(rate["ours"], rate[peer]) for rate in rates],
+            "events/s",
+            at_least=least[peer],
+            peer=peer,
+        )
+        for peer in least
     ]
 
 
@@ -201,9 +211,9 @@ def _publishing(url: str, count: int, rounds: int) -> list[float]:
     ratios = []
     numbers = itertools.count()
     with psycopg.connect(url) as connection:
-        for _ in range(rounds):
+        for number in range(rounds):
             took = {}
-            for name, write in (("bare", _insert_bare), ("publish", _publish)):
+            for name, write in in_turn(number, (("bare", _insert_bare), ("publish", _publish))):
                 batch = [next(numbers) for _ in range(count)]
                 began = time.perf_counter()
                 with connection.transaction():
@@ -289,10 +299,10 @@ def _growth(
         old.dispatch(50_000)
     old.tidy()
     shares: dict[str, list[float]] = {"dispatch": [], "publish": []}
-    for _ in range(rounds):
+    for number in range(rounds):
         dispatched = {}
         published = {}
-        for outbox in (young, old):
+        for outbox in in_turn(number, (young, old)):
             outbox.fill(count, payload)
             dispatched[outbox] = outbox.dispatch(count)
             published[outbox] = _publish_s(outbox.url)
