@@ -223,9 +223,9 @@ def _write_and_beat(url: str, number: int, seconds: float, waits: Any) -> None:
 
 def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> list[Row]:
     """Run all of them."""
-    rounds = 20 if quick else 120
+    rounds = 10 if quick else 120
     return [
         ledger_ratio("sqlite", f"sqlite:///{folder}/l.db", SqliteFloor(folder / "f.db"), rounds),
         ledger_ratio("postgres", new_postgres(), PostgresFloor(new_postgres()), rounds),
-        heartbeats(folder / "h.db", 3 if quick else 20),
+        heartbeats(folder / "h.db", 1 if quick else 20),
     ]

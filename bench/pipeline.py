@@ -335,7 +335,7 @@ def _feed(url: str, folder: Path, rate: int, units: int) -> None:
 
 def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> list[Row]:
     """Run all of them."""
-    rounds = 3 if quick else 20
+    rounds = 2 if quick else 20
     objects = folder / "objects"
     objects.mkdir()
     return [
@@ -361,6 +361,6 @@ def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) ->
             folder=folder,
             objects=objects,
         ),
-        *memory(folder, 5_000 if quick else 200_000),
+        *memory(folder, 2_000 if quick else 200_000),
         *latency(folder, 2 if quick else 20),
     ]

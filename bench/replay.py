@@ -105,7 +105,7 @@ def _replay(config: Config, pipeline: Pipeline, catalogue: Catalogue) -> None:
 
 def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> list[Row]:
     """Run them on both databases."""
-    rounds = 3 if quick else 8
+    rounds = 2 if quick else 8
     return [
         replay_ratio("sqlite", f"sqlite:///{folder}/replay.db", folder / "replay-s", rounds),
         replay_ratio("postgres", new_postgres(), folder / "replay-p", rounds),

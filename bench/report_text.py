@@ -69,10 +69,10 @@ def verdict(rows: Sequence[Row]) -> str:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """Return a short table of those beside others, for a first page."""
-    lines = ["| of the same work | beside | times as fast |", "| --- | --- | ---: |"]
+    """Return a short table of those beside other projects, for a first page."""
+    lines = ["| same work | ours | theirs | times as fast |", "| --- | ---: | ---: | ---: |"]
     lines += [
-        f"| {TITLES.get(each.part, each.part)} | {each.name} | {_ratio(each)} |"
+        f"| {each.name} | {_side(each.ours, each)} | {_side(each.theirs, each)} | {_ratio(each)} |"
         for each in rows
         if each.peer is not None
     ]

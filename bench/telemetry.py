@@ -93,7 +93,7 @@ def _collect(parent: Any) -> None:
 
 def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> list[Row]:
     """Run all of them."""
-    rounds = 3 if quick else 20
+    rounds = 2 if quick else 20
     return [
         telemetry_ratio(
             "sqlite", lambda which: f"sqlite:///{folder}/{which}.db", rounds, folder=folder

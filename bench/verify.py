@@ -55,7 +55,7 @@ def verify_ratio(name: str, pipeline: Pipeline, rounds: int) -> Row:
 
 def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> list[Row]:
     """Return a row for each database."""
-    rounds = 3 if quick else 12
+    rounds = 2 if quick else 12
     sqlite = Pipeline(f"sqlite:///{folder}/verify.db", folder / "verify-sqlite")
     postgres = Pipeline(new_postgres(), folder / "verify-postgres")
     return [verify_ratio("sqlite", sqlite, rounds), verify_ratio("postgres", postgres, rounds)]
