@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 WARM_UP = 20
 #: Peer, messages of a workflow or job, its name for readers, how many times as fast we must be.
 SIDES: tuple[tuple[str, int, str, float | None], ...] = (
-    ("dbos", 1, "DBOS, a workflow a message", 10.0),
+    ("dbos", 1, "DBOS, a workflow a message", 5.0),
     ("procrastinate", 1, "procrastinate, a job a message", 3.0),
     ("dbos", BATCH, f"DBOS, a workflow of {BATCH} messages", None),
     ("procrastinate", BATCH, f"procrastinate, a job of {BATCH} messages", None),
@@ -80,7 +80,7 @@ def peer_seconds(peer: str, url: str, folder: Path, chunk: int) -> float:
 
 def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> list[Row]:
     """Return a row for each way of each peer."""
-    count, rounds = (BATCH // 10, 1) if quick else (BATCH, 6)
+    count, rounds = (BATCH // 5, 1) if quick else (BATCH, 6)
     ours = Ours(new_postgres(), folder)
     sample = ours.sample()
     ours.seconds(ours.messages(BATCH))  # plans and caches are warm then

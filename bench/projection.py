@@ -148,7 +148,7 @@ def benchmarks(*, quick: bool) -> list[Row]:
     if binaries is None:
         print("PostGIS is not installed: the projection is not measured")
         return []
-    count, rounds = (1000, 1) if quick else (40_000, 5)
+    count, rounds = (1000, 1) if quick else (20_000, 5)
     server = PostgresServer(new_folder("tallgrass-bench-"), binaries=binaries)
     server.start()
     try:

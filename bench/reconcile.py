@@ -129,9 +129,9 @@ def bare_s(endpoint: str, count: int) -> float:
     return took
 
 
-def rounds_of(count: int) -> int:
-    """Return how often it is measured."""
-    return 3 if count >= MANY else 1
+def rounds_of(count: int) -> list[int]:
+    """Return how many objects are listed in each round: all, then a quarter of them."""
+    return [count, count // 4, count // 4] if count >= MANY else [count]
 
 
 def listing_rate(count: int, took: float, few: int, few_s: float) -> float:
@@ -157,7 +157,7 @@ def run_command(url: str, endpoint: str, count: int) -> tuple[float, float]:
 
 def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> list[Row]:
     """Return two rows for each database."""
-    count = 5_000 if quick else OBJECTS
+    count = 10_000 if quick else OBJECTS
     found = []
     for name, url in (
         ("sqlite", f"sqlite:///{folder / 'reconcile.db'}"),
@@ -170,17 +170,18 @@ def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) ->
             fill_postgres(url, count)
         rates, sizes = [], []
         few = count // 10
-        with serving(count) as endpoint, serving(few) as smaller:
-            for number in range(rounds_of(count)):
+        for number, listed in enumerate(rounds_of(count)):
+            with serving(listed) as endpoint, serving(few) as smaller:
                 small_s, small_mb = run_command(url, smaller, few)
                 done = {
-                    side: (bare_s(endpoint, count), 0.0)
+                    side: (bare_s(endpoint, listed), 0.0)
                     if side == "bare"
-                    else run_command(url, endpoint, count)
+                    else run_command(url, endpoint, listed)
                     for side in in_turn(number, ("ours", "bare"))
                 }
-                took, size_mb = done["ours"]
-                rates.append((listing_rate(count, took, few, small_s), count / done["bare"][0]))
+            took, size_mb = done["ours"]
+            rates.append((listing_rate(listed, took, few, small_s), listed / done["bare"][0]))
+            if listed == count:
                 sizes.append(size_mb / small_mb)
         title = f"reconcile, {count:,} listed objects, {name}"
         found += [

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench.pipeline import BATCH, BATCHES, Pipeline, message_of
-from bench.report import Row, beside, in_turn
+from bench.report import Row, beside, in_turn, warm
 from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.planning import PlanRequest
 from tallgrass.bootstrap.replay_preparing import ReplayRequest, prepare_replay
@@ -75,7 +75,7 @@ def replay_ratio(name: str, url: str, folder: Path, rounds: int) -> Row:
     if verdicts != {"succeeded": rounds * UNITS}:
         raise AssertionError(f"not what was meant: {verdicts}")
     pipeline.close()
-    return beside(f"{name}: replay rate / ingest's", rates[1:], "units/s", at_least=0.8)
+    return beside(f"{name}: replay rate / ingest's", warm(rates), "units/s", at_least=0.8)
 
 
 def _offer(pipeline: Pipeline, first: int) -> None:
@@ -105,7 +105,7 @@ def _replay(config: Config, pipeline: Pipeline, catalogue: Catalogue) -> None:
 
 def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> list[Row]:
     """Run them on both databases."""
-    rounds = 2 if quick else 8
+    rounds = 1 if quick else 8
     return [
         replay_ratio("sqlite", f"sqlite:///{folder}/replay.db", folder / "replay-s", rounds),
         replay_ratio("postgres", new_postgres(), folder / "replay-p", rounds),

@@ -115,6 +115,11 @@ def in_turn(number: int, sides: Sequence[T]) -> list[T]:
     return list(reversed(sides)) if number % 2 else list(sides)
 
 
+def warm(rounds: Sequence[T]) -> Sequence[T]:
+    """Return the rounds without the first, which finds empty tables and cold caches."""
+    return rounds[1:] or rounds
+
+
 def of_run(rows: Sequence[Row], part: str, *, quick: bool) -> list[Row]:
     """Return a part's rows as rows of a run; small counts judge only what is steady."""
     if not quick:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from bench.pipeline import BATCH, BATCHES, Pipeline, message_of
-from bench.report import Row, beside, in_turn
+from bench.report import Row, beside, in_turn, warm
 from tallgrass.bootstrap.retaining import open_retention, paced, writing_pace
 from tallgrass.bootstrap.retention_run import RATE
 from tallgrass.bootstrap.stores import open_stores
@@ -155,7 +155,7 @@ def _beside(name: str, url: str, folder: Path, attempts: int, rounds: int) -> Ro
         child.join()
         pipeline.close()
     title = f"{name}: ingest beside retention / alone"
-    return beside(title, rates[1:], "units/s", at_least=0.9)
+    return beside(title, warm(rates), "units/s", at_least=0.9)
 
 
 def _round(pipeline: Pipeline, number: int) -> float:
@@ -168,6 +168,6 @@ def _round(pipeline: Pipeline, number: int) -> float:
 
 def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> list[Row]:
     """Return the ratio on each database."""
-    attempts, rounds = (20_000, 2) if quick else (ATTEMPTS, ROUNDS)
+    attempts, rounds = (20_000, 1) if quick else (ATTEMPTS, ROUNDS)
     places = {"SQLite": f"sqlite:///{folder}/retention.db", "PostgreSQL": new_postgres()}
     return [_beside(name, url, folder / name, attempts, rounds) for name, url in places.items()]
