@@ -18,18 +18,17 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 
 from bench import (
-    backfill,
     evidence,
     growth,
     ingest,
     intake,
+    inventory,
     items,
     ledger,
     nodes,
     outbox,
     pipeline,
     projection,
-    reconcile,
     replay,
     replay_plan,
     report,
@@ -63,8 +62,7 @@ PARTS: dict[str, Part] = {
     "validation": lambda _folder, _postgres, _quick: validation.benchmarks(),
     "projection": lambda _folder, _postgres, quick: projection.benchmarks(quick=quick),
     "replay": lambda folder, postgres, quick: replay.benchmarks(folder, postgres, quick=quick),
-    "backfill": lambda folder, postgres, quick: backfill.benchmarks(folder, postgres, quick=quick),
-    "reconcile": lambda folder, postgres, quick: reconcile.benchmarks(
+    "inventory": lambda folder, postgres, quick: inventory.benchmarks(
         folder, postgres, quick=quick
     ),
     "retention": lambda folder, postgres, quick: retention.benchmarks(

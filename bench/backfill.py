@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 
@@ -18,20 +18,11 @@ from bench.bucket import BUCKET, PREFIX, serving
 from bench.processes import run_tallgrass
 from bench.reconcile import (
     DROPPED,
-    OBJECTS,
     bare_s,
-    fill_postgres,
-    fill_sqlite,
     listing_rate,
     rounds_of,
 )
 from bench.report import Row, beside, in_turn, row
-from tallgrass.bootstrap.stores import migrate_database
-from tallgrass.config import load_config
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _FORGET = "DELETE FROM wal_records WHERE status = 'pending'"
 
@@ -57,25 +48,6 @@ def forget(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET session_replication_role = replica")
         connection.execute(_FORGET)
-
-
-def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> list[Row]:
-    """Return three rows for each database."""
-    count = 10_000 if quick else OBJECTS
-    found = []
-    for name in ("sqlite", "postgres"):
-        urls = [
-            f"sqlite:///{folder / each}.db" if name == "sqlite" else new_postgres()
-            for each in ("full", "empty")
-        ]
-        for url in urls:
-            migrate_database(load_config(environment={}, flags={"database.url": url}))
-        if name == "sqlite":
-            fill_sqlite(folder / "full.db", count)
-        else:
-            fill_postgres(urls[0], count)
-        found += measured(name, urls[0], urls[1], count)
-    return found
 
 
 def _known(full: str, endpoint: str, count: int) -> tuple[float, float]:

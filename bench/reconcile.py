@@ -20,13 +20,11 @@ from obstore.store import S3Store
 from bench.bucket import BUCKET, EVERY, FIRST, PREFIX, SIZE, etag_of, key_of, serving, start_of
 from bench.processes import run_tallgrass
 from bench.report import Row, beside, in_turn, row
-from tallgrass.bootstrap.stores import migrate_database
 from tallgrass.clock import format_instant
-from tallgrass.config import load_config
 from tallgrass.ledger.identity import wal_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 OBJECTS = 1_000_000
@@ -155,37 +153,25 @@ def run_command(url: str, endpoint: str, count: int) -> tuple[float, float]:
     return took, size_mb
 
 
-def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> list[Row]:
-    """Return two rows for each database."""
-    count = 10_000 if quick else OBJECTS
-    found = []
-    for name, url in (
-        ("sqlite", f"sqlite:///{folder / 'reconcile.db'}"),
-        ("postgres", new_postgres()),
-    ):
-        migrate_database(load_config(environment={}, flags={"database.url": url}))
-        if name == "sqlite":
-            fill_sqlite(folder / "reconcile.db", count)
-        else:
-            fill_postgres(url, count)
-        rates, sizes = [], []
-        few = count // 10
-        for number, listed in enumerate(rounds_of(count)):
-            with serving(listed) as endpoint, serving(few) as smaller:
-                small_s, small_mb = run_command(url, smaller, few)
-                done = {
-                    side: (bare_s(endpoint, listed), 0.0)
-                    if side == "bare"
-                    else run_command(url, endpoint, listed)
-                    for side in in_turn(number, ("ours", "bare"))
-                }
-            took, size_mb = done["ours"]
-            rates.append((listing_rate(listed, took, few, small_s), listed / done["bare"][0]))
-            if listed == count:
-                sizes.append(size_mb / small_mb)
-        title = f"reconcile, {count:,} listed objects, {name}"
-        found += [
-            beside(f"{title}: rate / bare listing", rates, "objects/s", at_least=0.5),
-            row(f"{title}: memory / that of a tenth", sizes, at_most=1.5),
-        ]
-    return found
+def measured(name: str, url: str, count: int) -> list[Row]:
+    """Return the rows of one database, which holds all objects but those never announced."""
+    rates, sizes = [], []
+    few = count // 10
+    for number, listed in enumerate(rounds_of(count)):
+        with serving(listed) as endpoint, serving(few) as smaller:
+            small_s, small_mb = run_command(url, smaller, few)
+            done = {
+                side: (bare_s(endpoint, listed), 0.0)
+                if side == "bare"
+                else run_command(url, endpoint, listed)
+                for side in in_turn(number, ("ours", "bare"))
+            }
+        took, size_mb = done["ours"]
+        rates.append((listing_rate(listed, took, few, small_s), listed / done["bare"][0]))
+        if listed == count:
+            sizes.append(size_mb / small_mb)
+    title = f"reconcile, {count:,} listed objects, {name}"
+    return [
+        beside(f"{title}: rate / bare listing", rates, "objects/s", at_least=0.5),
+        row(f"{title}: memory / that of a tenth", sizes, at_most=1.5),
+    ]

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from bench.report import Row
 
-WIDTH = 900
-LABELS = 430
+WIDTH = 960
+LABELS = 490
 RIGHT = 84
 LINE = 26
 TOP = 52
 PANEL = 190
-COLOURS = ("#2f855a", "#b7791f", "#2b6cb0", "#97266d", "#4a5568", "#c05621")
+COLOURS = ("#2f855a", "#b7791f", "#2b6cb0", "#97266d", "#718096", "#c05621")
 _STYLE = """<style>
 text { font: 13px system-ui, sans-serif; fill: #2d3748 }
 .title { font-weight: 600; font-size: 15px } .small { font-size: 11px; fill: #718096 }
