@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
 
+import bench.__main__ as bench_main
 from bench import report, report_plot, report_text
 from bench.__main__ import PARTS, main, write
 from bench.report import Row, beside, exit_code, in_turn, of_run, row
@@ -127,6 +129,36 @@ def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_part_has_a_title() -> None:
     """Readers see words, not the names of modules."""
     assert set(PARTS) <= set(report_text.TITLES)
+
+
+@pytest.mark.parametrize("words", [[], ["--quick"]], ids=["full", "quick"])
+@pytest.mark.parametrize(("ratio", "code"), [(0.5, 0), (1.5, 1)], ids=["met", "missed"])
+def test_a_run_writes_its_report_and_ends_with_its_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], ratio: float, code: int
+) -> None:
+    """All parts are in the report, each with what kind of run it was; a miss ends it with 1."""
+    measured = [row("a limit", [ratio], at_most=1.0, steady=True)]
+    parts = {name: lambda *_: measured for name in ("ledger", "outbox")}
+    monkeypatch.setattr(bench_main, "PARTS", parts)
+    monkeypatch.setattr(bench_main, "_private_postgres", lambda: nullcontext(str))
+    monkeypatch.setattr(bench_main, "write", lambda rows: write(rows, tmp_path))
+    assert main(words) == code
+    told = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert [(each["part"], each["met"]) for each in told] == [
+        ("ledger", not code),
+        ("outbox", not code),
+    ]
+    assert {each["run"] for each in told} == {"quick" if words else "full"}
+    assert {path.name for path in tmp_path.iterdir()} == {"report.json", "report.md", "report.svg"}
+
+
+def test_single_parts_write_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of the figures would pass for all of them."""
+    monkeypatch.setattr(bench_main, "PARTS", {"ledger": lambda *_: [row("x", [1.0])]})
+    monkeypatch.setattr(bench_main, "_private_postgres", lambda: nullcontext(str))
+    monkeypatch.setattr(bench_main, "write", lambda rows: write(rows, tmp_path))
+    assert main(["ledger"]) == 0
+    assert not list(tmp_path.iterdir())
 
 
 def docs_in(folder: Path) -> Path:
