@@ -9,6 +9,7 @@ WORKERS ?= 2
 CYCLES ?= 200
 CASES ?= 100000
 KEY ?=
+BENCH_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -25,7 +26,7 @@ say = printf '\n$(BOLD)==> %s$(PLAIN)\n' $(1)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup debian run test test-full lint conformance faults simulate chaos io-faults explore fuzz bench release docs
+.PHONY: help setup debian run test test-full lint conformance faults simulate chaos io-faults explore fuzz bench bench-quick release docs
 
 help: ## Show this list
 	@printf 'Tallgrass: start with $(BOLD)make run$(PLAIN), check with $(BOLD)make test$(PLAIN).\n\n'
@@ -96,9 +97,14 @@ fuzz: $(READY) ## Give CASES=100000 generated inputs to all that reads bytes fro
 	@$(call say,"Hostile bytes")
 	@$(BIN)/python -m tools.fuzz --cases $(CASES)
 
-bench: $(READY) ## Measure speed as ratios; writes bench/report.json
+bench: $(READY) ## Measure speed beside others (half an hour); writes bench/report.*
 	@$(call say,"Benchmarks")
-	@$(BIN)/python -m bench
+	@status=0; $(BIN)/python -m bench $(BENCH_ARGS) || status=$$?; \
+	$(BIN)/python -m tools.generate_docs; exit $$status
+
+bench-quick: $(READY) ## The same with small counts, in about a minute
+	@$(call say,"Benchmarks with small counts")
+	@$(BIN)/python -m bench --quick $(BENCH_ARGS)
 
 docs: $(DOCS_READY) ## Build the documents as a site in build/site; a link that leads nowhere fails
 	@$(call say,"Documents")

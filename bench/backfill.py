@@ -10,20 +10,19 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 
 from bench.bucket import BUCKET, PREFIX, serving
 from bench.processes import run_tallgrass
-from bench.reconcile import DROPPED, OBJECTS, ROUNDS, bare_s, fill_postgres, fill_sqlite
-from bench.report import Row, row
-from tallgrass.bootstrap.stores import migrate_database
-from tallgrass.config import load_config
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from bench.reconcile import (
+    DROPPED,
+    bare_s,
+    listing_rate,
+    rounds_of,
+)
+from bench.report import Row, beside, in_turn, row
 
 _FORGET = "DELETE FROM wal_records WHERE status = 'pending'"
 
@@ -51,48 +50,40 @@ def forget(url: str) -> None:
         connection.execute(_FORGET)
 
 
-def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> list[Row]:
-    """Return three rows for each database."""
-    count = 50_000 if quick else OBJECTS
-    found = []
-    for name in ("sqlite", "postgres"):
-        urls = [
-            f"sqlite:///{folder / each}.db" if name == "sqlite" else new_postgres()
-            for each in ("full", "empty")
-        ]
-        for url in urls:
-            migrate_database(load_config(environment={}, flags={"database.url": url}))
-        if name == "sqlite":
-            fill_sqlite(folder / "full.db", count)
-        else:
-            fill_postgres(urls[0], count)
-        found += measured(name, urls[0], urls[1], count)
-    return found
+def _known(full: str, endpoint: str, count: int) -> tuple[float, float]:
+    """Backfill where most is known; return the seconds it took, and its megabytes."""
+    took, size_mb, told = run_command(full, endpoint)
+    missing = count // DROPPED
+    assert (told["recorded"], told["known"]) == (missing, count - missing), told
+    forget(full)
+    return took, size_mb
 
 
 def measured(name: str, full: str, empty: str, count: int) -> list[Row]:
     """Return the rows of one database."""
-    ratios, sizes = [], []
-    with serving(count) as endpoint, serving(count // 10) as smaller:
-        few = count // 10
-        for _ in range(ROUNDS):
+    rates, sizes = [], []
+    few = count // 10
+    with serving(few) as smaller:
+        for number, listed in enumerate(rounds_of(count)):
             small_s, small_mb, _ = run_command(full, smaller)
             forget(full)
-            took, size_mb, told = run_command(full, endpoint)
-            missing = count // DROPPED
-            assert (told["recorded"], told["known"]) == (missing, count - missing), told
-            forget(full)
-            # What the further objects took: a process that starts is no listing.
-            rate, bare = (count - few) / (took - small_s), count / bare_s(endpoint, count)
-            print(f"{name}: {rate:,.0f}/s, bare {bare:,.0f}/s, {size_mb:.0f} MB")
-            ratios.append(rate / bare)
-            sizes.append(size_mb / small_mb)
+            with serving(listed) as endpoint:
+                done = {
+                    side: (bare_s(endpoint, listed), 0.0)
+                    if side == "bare"
+                    else _known(full, endpoint, listed)
+                    for side in in_turn(number, ("ours", "bare"))
+                }
+            took, size_mb = done["ours"]
+            rates.append((listing_rate(listed, took, few, small_s), listed / done["bare"][0]))
+            if listed == count:
+                sizes.append(size_mb / small_mb)
         took, _, told = run_command(empty, smaller)
-        assert told["recorded"] == count // 10, told
-        new = bare_s(smaller, count // 10) / took
+        assert told["recorded"] == few, told
+        new = bare_s(smaller, few) / took
     title = f"backfill, {count:,} listed objects, {name}"
     return [
-        row(f"{title}: rate / bare listing", ratios, at_least=0.5),
+        beside(f"{title}: rate / bare listing", rates, "objects/s", at_least=0.5),
         row(f"{title}: memory / that of a tenth", sizes, at_most=1.5),
         row(f"backfill, {count // 10:,} new objects, {name}: rate / bare listing", [new]),
     ]

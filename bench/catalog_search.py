@@ -43,7 +43,7 @@ _COLUMNS = (
     "north", "start_at", "end_at", "datetime_at", "reach", "created_at", "updated_at",
 )  # fmt: skip
 #: Collection, share, how long an item lasts, and its places; None for many small ones.
-_KINDS: tuple[tuple[str, float, timedelta, Box | None], ...] = (
+KINDS: tuple[tuple[str, float, timedelta, Box | None], ...] = (
     ("nexrad-l2", 0.5, timedelta(minutes=5), None),
     ("goes-abi", 0.2, timedelta(minutes=5), (-152.0, 14.5, -52.9, 56.8)),
     ("goes-west", 0.1, timedelta(minutes=10), (156.0, -81.3, -53.0, 81.3)),
@@ -63,9 +63,9 @@ def rows(count: int, seed: int = 1) -> Iterator[tuple[Any, ...]]:
     """Yield the columns of items, in order of time."""
     random = Random(seed)
     sites = [site_box(random) for _ in range(160)]
-    weights = [share for _, share, _, _ in _KINDS]
+    weights = [share for _, share, _, _ in KINDS]
     for number in range(count):
-        collection, _, length, box = random.choices(_KINDS, weights)[0]
+        collection, _, length, box = random.choices(KINDS, weights)[0]
         start = FIRST + timedelta(days=DAYS) * number / count
         end, middle = start + length, start + length / 2
         box = box or random.choice(sites)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from bench.nodes_peers import NAMES, build, graph, hit, invoke, plain, timed
 from bench.outbox import peers_python
-from bench.report import Row, row
+from bench.report import Row, beside, in_turn, row
 from tallgrass.nodes import NodeRunner
 from tallgrass.nodes.graphs import reliable
 
@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 #: For the files of all who are measured.
 PLACE = HERE.parent / "build"
+ON_POSTGRES = ("postgres-saver", "dbos")
+#: What each is called, what of ours stands beside it, how many times as fast we must be.
+PEERS: dict[str, tuple[str, str, float | None]] = {
+    "sqlite-saver": ("nodes, of LangGraph with SqliteSaver sync", "durable", 1.7),
+    "postgres-saver": ("nodes, of LangGraph with PostgresSaver sync", "durable", 2.5),
+    "dbos": ("nodes, of DBOS with the same steps (postgres)", "durable", 3.0),
+    "sqlite-cache": ("nodes, all cached, of LangGraph with SqliteCache", "hit", 1.0),
+    "sqlite-cache-and-saver": (
+        "nodes, all cached, of LangGraph with SqliteCache and SqliteSaver sync",
+        "hit",
+        None,
+    ),
+}
 #: Of each round's graphs; every graph has a number of its own, so that no result is known.
 _NUMBERS = itertools.count(1_000_000, 100_000)
 
@@ -71,28 +84,33 @@ def measured(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> l
     """Return the rows, of files in this folder."""
     count, rounds = (20, 1) if quick else (150, 7)
     ours = Ours(folder / "nodes")
-    found: dict[str, list[float]] = {}
-
-    def note(name: str, value: float) -> None:
-        found.setdefault(name, []).append(value)
-
-    for number in range(rounds):
-        durable_s, hit_s = ours.durable_s(count), ours.hit_s(count)
-        note("bare", (durable_s - ours.bare_s(count)) / count / len(NAMES) * 1000.0)
-        for peer in ("sqlite-saver", "postgres-saver", "dbos"):
-            place = new_postgres() if peer != "sqlite-saver" else str(folder / f"{number}.db")
-            note(peer, peer_seconds(peer, place, count) / durable_s)
-        for peer in ("sqlite-cache", "sqlite-cache-and-saver"):
-            note(peer, hit_s / peer_seconds(peer, str(folder / f"{peer}-{number}"), count))
+    sides: dict[str, Callable[[], float]] = {
+        "durable": lambda: ours.durable_s(count),
+        "hit": lambda: ours.hit_s(count),
+        "bare": lambda: ours.bare_s(count),
+    }
+    for peer in PEERS:
+        sides[peer] = lambda peer=peer: peer_seconds(  # type: ignore[misc]
+            peer,
+            new_postgres() if peer in ON_POSTGRES else str(folder / f"{peer}-{next(_NUMBERS)}"),
+            count,
+        )
+    # All take turns, the last first in every second round.
+    found = [
+        {side: sides[side]() for side in in_turn(number, tuple(sides))} for number in range(rounds)
+    ]
     ours.close()
+    over = [(each["durable"] - each["bare"]) / count / len(NAMES) * 1000.0 for each in found]
     return [
-        row("nodes, of LangGraph with SqliteSaver sync", found["sqlite-saver"], at_least=1.7),
-        row("nodes, of LangGraph with PostgresSaver sync", found["postgres-saver"], at_least=2.5),
-        row("nodes, of DBOS with the same steps (postgres)", found["dbos"], at_least=3.0),
-        row("nodes, ms a node over bare LangGraph", found["bare"], at_most=1.0),
-        row("nodes, all cached, of LangGraph with SqliteCache", found["sqlite-cache"], at_most=1.0),
-        row(
-            "nodes, all cached, of LangGraph with SqliteCache and SqliteSaver sync",
-            found["sqlite-cache-and-saver"],
+        *(
+            beside(
+                name,
+                [(count / each[side], count / each[peer]) for each in found],
+                "graphs/s",
+                at_least=least,
+                peer=peer,
+            )
+            for peer, (name, side, least) in PEERS.items()
         ),
+        row("nodes, ms a node over bare LangGraph", over, at_most=1.0, limit=1.0, unit="ms"),
     ]

@@ -22,7 +22,7 @@ from obstore.store import LocalStore
 
 from bench.catalog_floor import PostgresCatalog, SqliteCatalog
 from bench.pipeline_floor import FloorQueue, PipelineFloor
-from bench.report import Row, row
+from bench.report import Row, beside, in_turn, row, warm
 from tallgrass.bootstrap.ingesting import ingest
 from tallgrass.bootstrap.queues import open_queue
 from tallgrass.bootstrap.stores import Stores, migrate_database, open_stores
@@ -205,27 +205,28 @@ def pipeline_ratio(
     queue = FloorQueue(folder / f"{name.replace(' ', '-')}-floor-queue.db")
     floor = PipelineFloor(queue, database, None if objects is None else LocalStore(objects))
     teach(pipeline, floor, objects)
-    ratios = []
+    rates = []
     # One setting for both: were it set back after each of the pipeline's rounds, the floor would
     # pay for looking through what the pipeline made.
     with rare_collections():
         for number in range(rounds):
-            spent = [0.0, 0.0]
+            spent = {"pipeline": 0.0, "floor": 0.0}
             for batch in range(number * BATCHES, (number + 1) * BATCHES):
                 _offer(batch, pipeline, queue, objects)
-                begin = time.perf_counter()
-                pipeline.round()
-                middle = time.perf_counter()
-                floor.round(BATCH)
-                spent[0] += middle - begin
-                spent[1] += time.perf_counter() - middle
-            ratios.append(spent[1] / spent[0])
+                for side in in_turn(batch, tuple(spent)):
+                    begin = time.perf_counter()
+                    if side == "floor":
+                        floor.round(BATCH)
+                    else:
+                        pipeline.round()
+                    spent[side] += time.perf_counter() - begin
+            units = BATCHES * BATCH
+            rates.append((units / spent["pipeline"], units / spent["floor"]))
     units = 1 + rounds * BATCHES * BATCH
     if pipeline.loop.report.by_verdict != {"succeeded": units}:
         raise AssertionError(f"not all of {units} units succeeded: {pipeline.loop.report}")
     pipeline.close()
-    # The first round finds empty tables and cold caches.
-    return row(f"{name}: pipeline rate / floor's", ratios[1:], at_least=0.5)
+    return beside(f"{name}: pipeline rate / floor's", warm(rates), "units/s", at_least=0.5)
 
 
 def _offer(batch: int, pipeline: Pipeline, queue: FloorQueue, objects: Path | None) -> None:
@@ -251,6 +252,9 @@ def memory(folder: Path, units: int) -> list[Row]:
             f"pipeline: memory through {units:,} units / 300 MB",
             [highest / RSS_MAX_BYTES],
             at_most=1.0,
+            limit=RSS_MAX_BYTES / 1e6,
+            unit="MB",
+            steady=True,
         ),
         row("pipeline: memory in last quarter / in first", [growth], at_most=1.1),
     ]
@@ -312,8 +316,8 @@ def latency(folder: Path, seconds: float, rate: int = 200) -> list[Row]:
     waits = waits[rate:]
     cuts = statistics.quantiles(waits, n=100)
     return [
-        row(f"pipeline: seconds to committed item at {rate} units/s, p50", [cuts[49]]),
-        row(f"pipeline: seconds to committed item at {rate} units/s, p99", [cuts[98]]),
+        row(f"pipeline: seconds to committed item at {rate} units/s, {which}", [value])
+        for which, value in (("p50", cuts[49]), ("p99", cuts[98]))
     ]
 
 
@@ -330,7 +334,7 @@ def _feed(url: str, folder: Path, rate: int, units: int) -> None:
 
 def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> list[Row]:
     """Run all of them."""
-    rounds = 3 if quick else 20
+    rounds = 1 if quick else 20
     objects = folder / "objects"
     objects.mkdir()
     return [
@@ -356,6 +360,6 @@ def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) ->
             folder=folder,
             objects=objects,
         ),
-        *memory(folder, 5_000 if quick else 200_000),
+        *memory(folder, 2_000 if quick else 200_000),
         *latency(folder, 2 if quick else 20),
     ]

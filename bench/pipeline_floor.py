@@ -164,7 +164,7 @@ class PipelineFloor:
     def __init__(
         self,
         queue: FloorQueue,
-        database: SqliteCatalog | PostgresCatalog,
+        database: SqliteCatalog | PostgresCatalog | None,
         objects: LocalStore | None = None,
     ) -> None:
         self._queue = queue
@@ -183,7 +183,7 @@ class PipelineFloor:
         self._code = (attempt["code_version"], attempt["config_version"])
         told = orjson.loads(bytes(sample["provenance"]["run"]))["nonDeterministic"]
         run = {"started": told["startedAtTime"], "ended": told["endedAtTime"]}
-        values = self._values(message_id, body)
+        values = self.values(message_id, body)
         # What the floor computes from the bytes that it fills.
         values |= {
             "evidence_sha256": hashlib.sha256(bytes(attempt["evidence"])).hexdigest(),
@@ -196,7 +196,7 @@ class PipelineFloor:
         """Take one batch from the queue to the committed rows; return its units."""
         started = text_of(datetime.now(UTC))
         messages = self._queue.receive(limit)
-        units = [self._values(message_id, body) for _, message_id, body in messages]
+        units = [self.values(message_id, body) for _, message_id, body in messages]
         units.sort(key=lambda unit: unit["wal_id"])
         self._claim(units, text_of(datetime.now(UTC)))
         if self._objects is not None:
@@ -204,7 +204,7 @@ class PipelineFloor:
         now = text_of(datetime.now(UTC))
         for unit in units:
             unit["started"], unit["ended"] = started, now
-            self._fill(unit)
+            self.fill(unit)
         self._close(units, text_of(datetime.now(UTC)))
         self._queue.delete([(position,) for position, _, _ in messages])
         return len(units)
@@ -219,7 +219,7 @@ class PipelineFloor:
             unit["etag"] = hashlib.md5(content, usedforsecurity=False).hexdigest()
             unit["size"] = len(content)
 
-    def _values(self, message_id: str, body: bytes) -> Values:
+    def values(self, message_id: str, body: bytes) -> Values:
         """Return all that a message determines."""
         envelope = orjson.loads(body)
         details = orjson.loads(envelope["Message"])["Records"][0]["s3"]
@@ -258,7 +258,7 @@ class PipelineFloor:
             "source": source,
         }
 
-    def _fill(self, unit: Values) -> None:
+    def fill(self, unit: Values) -> None:
         """Fill the templates, one from the hashes of another."""
         form = self._templates
         assert form is not None
@@ -299,6 +299,7 @@ class PipelineFloor:
             )
             for unit in units
         ]  # fmt: skip
+        assert self._database is not None
         self._database.open_attempts(records, attempts)
 
     def _close(self, units: list[Values], now: str) -> None:
@@ -341,4 +342,5 @@ class PipelineFloor:
                 self._written, outbox_id, "file", "goes-glm", "pending", 0, 0, now, now, None, None,
                 None, now,
             ))  # fmt: skip
+        assert self._database is not None
         self._database.close_attempts(records, attempts, (items, documents, events, deliveries))

@@ -1,9 +1,10 @@
-"""Copying the catalog to pgstac, against pypgstac's Loader alone with the same items.
+"""STAC registration: the catalog's copy in pgstac beside pypgstac's Loader and single upserts.
 
 The Loader gets the items from memory, all in one call, as fast as it can: no catalog is read,
 nothing is remembered of how far it came, and the statistics of partitions are renewed as it goes.
 The projection reads them from the catalog, five thousand a transaction, and then renews the
-statistics. First all items are copied, then all once more, each changed.
+statistics. First all items are copied, then all once more, each changed. Single upserts are what a
+consumer does that registers each item when it comes: one statement and one commit an item.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from pypgstac.db import PgstacDB
 from pypgstac.load import Loader, Methods
 
 from bench.catalog_search import fill_postgres, rows
-from bench.report import Row, row
+from bench.report import Row, beside, in_turn
 from tallgrass.bootstrap.projecting import open_projector
 from tallgrass.bootstrap.stores import migrate_database, open_stores
 from tallgrass.config import load_config
 from tests.plugins.postgres_server import PostgresServer, new_folder, postgis_binaries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 BATCH = 5000
-ROUNDS = 5
-TARGET = 0.8
+#: Items that are registered one by one at most: few, as their rate stays the same.
+SINGLE = 500
 
 
 def collection(name: str) -> bytes:
@@ -111,6 +112,20 @@ def projection_times_s(prepared: Prepared) -> Iterator[float]:
             _change(url)
 
 
+def single_times_s(prepared: Prepared) -> Iterator[float]:
+    """Yield how long single upserts take for all items, by that of a few; then of changed ones."""
+    with psycopg.connect(prepared.fresh(), autocommit=True) as connection:
+        connection.execute("SET search_path TO pgstac, public")
+        for body in prepared.collections:
+            connection.execute("SELECT upsert_collection(%s::jsonb)", (body.decode(),))
+        few = prepared.bodies[:: max(10, len(prepared.bodies) // SINGLE)]
+        for bodies in (few, changed(few)):
+            start = time.perf_counter()
+            for body in bodies:
+                connection.execute("SELECT upsert_item(%s::jsonb)", (body.decode(),))
+            yield (time.perf_counter() - start) / len(few) * len(prepared.bodies)
+
+
 def _change(url: str) -> None:
     """Change every item in place; each change is noted."""
     with psycopg.connect(url) as connection:
@@ -120,27 +135,39 @@ def _change(url: str) -> None:
         )
 
 
+SIDES: dict[str, Callable[[Prepared], Iterator[float]]] = {
+    "ours": projection_times_s,
+    "loader": loader_times_s,
+    "single": single_times_s,
+}
+
+
 def benchmarks(*, quick: bool) -> list[Row]:
-    """Return one row for the first copy and one for changes; none without PostGIS."""
+    """Return rows for the first copy and for changes, beside each; none without PostGIS."""
     binaries = postgis_binaries()
     if binaries is None:
         print("PostGIS is not installed: the projection is not measured")
         return []
+    count, rounds = (1000, 1) if quick else (20_000, 5)
     server = PostgresServer(new_folder("tallgrass-bench-"), binaries=binaries)
     server.start()
     try:
-        prepared = Prepared(server, 5000 if quick else 40_000)
+        prepared = Prepared(server, count)
         found = [
-            (list(loader_times_s(prepared)), list(projection_times_s(prepared)))
-            for _ in range(ROUNDS)
+            {name: list(SIDES[name](prepared)) for name in in_turn(number, tuple(SIDES))}
+            for number in range(rounds)
         ]
     finally:
         server.remove()
     return [
-        row(
-            f"projection, {what}: rate / rate of pypgstac's Loader alone",
-            [loader[number] / ours[number] for loader, ours in found],
-            at_least=TARGET,
+        beside(
+            f"{what}: rate / {whose}",
+            [(count / each["ours"][number], count / each[side][number]) for each in found],
+            "items/s", at_least=least, peer=f"pypgstac, {whose}", steady=side == "single",
         )
-        for number, what in enumerate(("first copy", "changed items"))
-    ]
+        for side, whose, least in (
+            ("loader", "its Loader alone", 0.8),
+            ("single", "single upserts", 3.0),
+        )
+        for number, what in enumerate(("first copy to pgstac", "changed items to pgstac"))
+    ]  # fmt: skip

@@ -19,20 +19,19 @@ from obstore.store import S3Store
 
 from bench.bucket import BUCKET, EVERY, FIRST, PREFIX, SIZE, etag_of, key_of, serving, start_of
 from bench.processes import run_tallgrass
-from bench.report import Row, row
-from tallgrass.bootstrap.stores import migrate_database
+from bench.report import Row, beside, in_turn, row
 from tallgrass.clock import format_instant
-from tallgrass.config import load_config
 from tallgrass.ledger.identity import wal_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 OBJECTS = 1_000_000
 #: One object in so many was never announced.
 DROPPED = 1000
-ROUNDS = 3
+#: Of as many objects as that, a process is measured without its start.
+MANY = 100_000
 
 _RECORD = (
     "wal_id", "dataset", "object_uri", "provider", "queue", "event_time", "time_range_start",
@@ -128,6 +127,16 @@ def bare_s(endpoint: str, count: int) -> float:
     return took
 
 
+def rounds_of(count: int) -> list[int]:
+    """Return how many objects are listed in each round: all, then a quarter of them."""
+    return [count, count // 4, count // 4] if count >= MANY else [count]
+
+
+def listing_rate(count: int, took: float, few: int, few_s: float) -> float:
+    """Return objects a second, of many without what starting a process takes."""
+    return (count - few) / (took - few_s) if count >= MANY else count / took
+
+
 def run_command(url: str, endpoint: str, count: int) -> tuple[float, float]:
     """Reconcile all objects in a process; return the seconds it took, and its megabytes."""
     took, size_mb, printed = run_tallgrass(
@@ -144,34 +153,25 @@ def run_command(url: str, endpoint: str, count: int) -> tuple[float, float]:
     return took, size_mb
 
 
-def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> list[Row]:
-    """Return two rows for each database."""
-    count = 50_000 if quick else OBJECTS
-    found = []
-    for name, url in (
-        ("sqlite", f"sqlite:///{folder / 'reconcile.db'}"),
-        ("postgres", new_postgres()),
-    ):
-        migrate_database(load_config(environment={}, flags={"database.url": url}))
-        if name == "sqlite":
-            fill_sqlite(folder / "reconcile.db", count)
-        else:
-            fill_postgres(url, count)
-        ratios, sizes = [], []
-        few = count // 10
-        with serving(count) as endpoint, serving(few) as smaller:
-            for _ in range(ROUNDS):
-                small_s, small_mb = run_command(url, smaller, few)
-                took, size_mb = run_command(url, endpoint, count)
-                # What the further objects took: a process that starts is no listing.
-                rate = (count - few) / (took - small_s)
-                bare = count / bare_s(endpoint, count)
-                print(f"{name}: {rate:,.0f}/s, bare {bare:,.0f}/s, {size_mb:.0f} MB")
-                ratios.append(rate / bare)
-                sizes.append(size_mb / small_mb)
-        title = f"reconcile, {count:,} listed objects, {name}"
-        found += [
-            row(f"{title}: rate / bare listing", ratios, at_least=0.5),
-            row(f"{title}: memory / that of a tenth", sizes, at_most=1.5),
-        ]
-    return found
+def measured(name: str, url: str, count: int) -> list[Row]:
+    """Return the rows of one database, which holds all objects but those never announced."""
+    rates, sizes = [], []
+    few = count // 10
+    for number, listed in enumerate(rounds_of(count)):
+        with serving(listed) as endpoint, serving(few) as smaller:
+            small_s, small_mb = run_command(url, smaller, few)
+            done = {
+                side: (bare_s(endpoint, listed), 0.0)
+                if side == "bare"
+                else run_command(url, endpoint, listed)
+                for side in in_turn(number, ("ours", "bare"))
+            }
+        took, size_mb = done["ours"]
+        rates.append((listing_rate(listed, took, few, small_s), listed / done["bare"][0]))
+        if listed == count:
+            sizes.append(size_mb / small_mb)
+    title = f"reconcile, {count:,} listed objects, {name}"
+    return [
+        beside(f"{title}: rate / bare listing", rates, "objects/s", at_least=0.5),
+        row(f"{title}: memory / that of a tenth", sizes, at_most=1.5),
+    ]

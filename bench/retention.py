@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from bench.pipeline import BATCH, BATCHES, Pipeline, message_of
-from bench.report import Row, row
+from bench.report import Row, beside, in_turn, warm
 from tallgrass.bootstrap.retaining import open_retention, paced, writing_pace
 from tallgrass.bootstrap.retention_run import RATE
 from tallgrass.bootstrap.stores import open_stores
@@ -51,6 +51,7 @@ _ATTEMPT = (
     "closed_at", "closed_version", "error_code", "error_message", "integrity_status",
     "metadata_status", "stac_status", "provenance_status",
 )  # fmt: skip
+_UNITS = BATCH * BATCHES
 _UNKNOWN = ("unknown",) * 4
 
 
@@ -129,7 +130,7 @@ def _beside(name: str, url: str, folder: Path, attempts: int, rounds: int) -> Ro
     context = multiprocessing.get_context("spawn")
     go, done = context.Event(), context.Value("q", 0)
     child = context.Process(target=_retain, args=(url, str(folder / "archive"), go, done))
-    ratios = []
+    rates = []
     try:
         with rare_collections():
             _round(pipeline, 0)
@@ -138,23 +139,27 @@ def _beside(name: str, url: str, folder: Path, attempts: int, rounds: int) -> Ro
             while not done.value and child.is_alive():
                 time.sleep(0.05)
             for number in range(1, rounds + 1):
-                go.set()
-                beside = _round(pipeline, 2 * number)
-                go.clear()
-                time.sleep(0.3)  # what it had begun ends
-                ratios.append(_round(pipeline, 2 * number + 1) / beside)
+                spent = {}
+                for turn, side in enumerate(in_turn(number, ("beside", "alone"))):
+                    if side == "beside":
+                        go.set()
+                    else:
+                        go.clear()
+                        time.sleep(0.3)  # what it had begun ends
+                    spent[side] = _round(pipeline, 2 * number + turn)
+                rates.append((_UNITS / spent["beside"], _UNITS / spent["alone"]))
         if not done.value:
             raise AssertionError("nothing left while ingest was measured")
     finally:
         child.kill()
         child.join()
         pipeline.close()
-    return row(f"{name}: ingest beside retention / alone", ratios[1:], at_least=0.9)
+    title = f"{name}: ingest beside retention / alone"
+    return beside(title, warm(rates), "units/s", at_least=0.9)
 
 
 def _round(pipeline: Pipeline, number: int) -> float:
-    units = BATCH * BATCHES
-    pipeline.queue.send([message_of(number * units + each) for each in range(units)])
+    pipeline.queue.send([message_of(number * _UNITS + each) for each in range(_UNITS)])
     begin = time.perf_counter()
     for _ in range(BATCHES):
         pipeline.round()
@@ -163,6 +168,6 @@ def _round(pipeline: Pipeline, number: int) -> float:
 
 def benchmarks(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> list[Row]:
     """Return the ratio on each database."""
-    attempts, rounds = (20_000, 3) if quick else (ATTEMPTS, ROUNDS)
+    attempts, rounds = (20_000, 1) if quick else (ATTEMPTS, ROUNDS)
     places = {"SQLite": f"sqlite:///{folder}/retention.db", "PostgreSQL": new_postgres()}
     return [_beside(name, url, folder / name, attempts, rounds) for name, url in places.items()]

@@ -4,7 +4,8 @@
     python -m tools.generate_docs --check    say what differs; exit 1 if anything does
 
 A generated part stands in a hand-written document between ``<!-- generated: NAME -->`` and
-``<!-- end -->``. The schemas are generated whole.
+``<!-- end -->``. The schemas are generated whole. The front page, README.md, has figures of the
+last benchmark between ``<!-- bench -->`` and ``<!-- /bench -->``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tallgrass.ledger.record import WalAttempt, WalRecord, field_models
+from tools import bench_page
 from tools.conformance_list import ROOT
 from tools.generated_parts import PARTS
 from tools.record_schema import attempt_schema, record_schema
@@ -28,6 +30,10 @@ DOCS = ROOT / "docs"
 
 _PART = re.compile(
     r"^(?P<begin><!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(?P<end>^<!-- end -->$)",
+    re.DOTALL | re.MULTILINE,
+)
+_BENCH = re.compile(
+    r"^(?P<begin><!-- bench -->\n)(?P<body>.*?)(?P<end>^<!-- /bench -->$)",
     re.DOTALL | re.MULTILINE,
 )
 _BEGIN = re.compile(r"^<!-- generated:", re.MULTILINE)
@@ -67,9 +73,20 @@ def wanted(docs: Path) -> Iterator[tuple[Path, str]]:
         text = path.read_text(encoding="utf-8")
         if _BEGIN.search(text):
             yield path, with_parts(text, str(path.relative_to(docs)))
+    yield from _with_benchmarks(docs)
     schemas = docs / "reference" / "schemas"
     yield schemas / "wal-record.schema.json", _json(record_schema(field_models(WalRecord)))
     yield schemas / "wal-attempt.schema.json", _json(attempt_schema(field_models(WalAttempt)))
+
+
+def _with_benchmarks(docs: Path) -> Iterator[tuple[Path, str]]:
+    """Yield what shows the last full benchmark beside the reference page; nothing without one."""
+    plot, summary, readme = bench_page.plot(), bench_page.summary(), docs.parent / "README.md"
+    if plot is not None:
+        yield docs / "reference" / bench_page.PLOT, plot
+    if summary is not None and readme.is_file():
+        text = readme.read_text(encoding="utf-8")
+        yield readme, _BENCH.sub(lambda match: f"{match['begin']}{summary}{match['end']}", text)
 
 
 def with_parts(text: str, name: str) -> str:
@@ -79,7 +96,8 @@ def with_parts(text: str, name: str) -> str:
         render = PARTS.get(match["name"])
         if render is None:
             raise UnknownPart(f"{name}: nobody generates {match['name']!r}")
-        return f"{match['begin']}{render()}{match['end']}"
+        body = render()
+        return f"{match['begin']}{match['body'] if body is None else body}{match['end']}"
 
     if len(_PART.findall(text)) != len(_BEGIN.findall(text)):
         raise UnknownPart(f"{name}: a generated part has no end, or a name that cannot be one")

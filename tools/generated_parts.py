@@ -26,6 +26,7 @@ from tallgrass.ledger.vocabulary import (
 )
 from tallgrass.settings import SETTINGS, TABLES
 from tallgrass.telemetry.names import EVENTS, METRICS, SPANS
+from tools import bench_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -241,8 +242,9 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-#: Name of a part → what writes it.
-PARTS: dict[str, Callable[[], str]] = {
+#: Name of a part → what writes it; None where there is nothing new to write.
+PARTS: dict[str, Callable[[], str | None]] = {
+    "benchmarks": bench_page.page,
     "digest": _digest_line,
     "record-fields": functools.partial(_fields, WalRecord, canonical=True),
     "record-own-fields": functools.partial(_fields, WalRecord, canonical=False),

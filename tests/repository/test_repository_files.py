@@ -8,7 +8,7 @@ from tools.conformance_list import ROOT
 
 TARGETS = (
     "help", "setup", "run", "test", "test-full", "lint", "conformance", "faults", "bench",
-    "docs", "release",
+    "bench-quick", "docs", "release",
 )  # fmt: skip
 
 

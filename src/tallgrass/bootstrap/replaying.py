@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tallgrass.bootstrap.governing import record_config
 from tallgrass.bootstrap.planning import ASKED
@@ -172,6 +173,9 @@ def _pace(config: Config, prepared: Prepared, options: RunOptions) -> Pace:
 def run_denies(policies: Policies, mode: ReplayMode, role: Role, approvals: int) -> RunDenies:
     """Return what asks the gate about the records of a run."""
 
+    # A batch reads its switches once, and the gate's answer hangs on nothing else: asking it anew
+    # for each record took 4 % of a replay.
+    @lru_cache(64)
     def denies(dataset: str, action: PlanAction, off: SwitchedOff) -> str | None:
         rule = gate(
             GateRequest(

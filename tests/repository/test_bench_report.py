@@ -1,0 +1,200 @@
+"""The benchmark's report: its form, its verdict, and what the documents show of it."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import pytest
+
+import bench.__main__ as bench_main
+from bench import report, report_plot, report_text
+from bench.__main__ import PARTS, main, write
+from bench.report import Row, beside, exit_code, in_turn, of_run, row
+from tools import generate_docs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def some_rows(run: str = report.FULL) -> list[Row]:
+    """Return a row of each kind, as a run makes them."""
+    rows = [
+        beside("beside a peer", [(300, 100), (440, 110), (500, 100)], "a/s", at_least=2, peer="p"),
+        row("of a limit", [0.5], at_most=1.0, limit=50, unit="ms", steady=True),
+        row("only reported", [7.0]),
+        *(
+            Row(name=f"at {size}", ratio=0.9, spread=0, target=None, met=True, curve="c", size=size)
+            for size in (10_000, 100_000)
+        ),
+    ]
+    return of_run(rows, "pipeline", quick=run == report.QUICK)
+
+
+def test_a_row_is_the_median_of_its_rounds() -> None:
+    """Ratios of the rounds are 3, 4 and 5: 4 in the middle, 2 between the quartiles."""
+    (first, *_) = some_rows()
+    assert (first.ratio, first.spread, first.rounds) == (4.0, 2.0, 3)
+    assert (first.ours, first.theirs, first.unit) == (440.0, 100.0, "a/s")
+    assert (first.target, first.met) == (">= 2", True)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "bounds", "met"),
+    [
+        (1.0, {"at_most": 1.0}, True),
+        (1.01, {"at_most": 1.0}, False),
+        (0.8, {"at_least": 0.8}, True),
+        (0.79, {"at_least": 0.8}, False),
+        (99.0, {}, True),
+    ],
+)
+def test_a_missed_target_ends_the_run_with_1(
+    ratio: float, bounds: dict[str, float], *, met: bool
+) -> None:
+    """The bound itself is met; what has no target counts as met; one miss among many is enough."""
+    judged = row("x", [ratio], **bounds)  # type: ignore[arg-type]
+    assert judged.met is met
+    assert exit_code([*some_rows(), judged]) == (0 if met else 1)
+
+
+def test_the_report_is_a_list_of_rows(tmp_path: Path) -> None:
+    """Each row says at least its name, ratio, spread, target and whether it is met."""
+    write(some_rows(), tmp_path)
+    told = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert isinstance(told, list)
+    assert {"name", "ratio", "spread", "target", "met", "part", "run"} <= set(told[0])
+    assert [each["target"] for each in told] == [">= 2", "<= 1", None, None, None]
+    assert [each["met"] for each in told] == [True] * 5
+    assert report.read(tmp_path / "report.json") == some_rows()
+
+
+def test_a_quick_report_has_the_same_form() -> None:
+    """Small counts judge only what they can: the others are reported and count as met."""
+    missed = row("slow", [0.1], at_least=1.0)
+    broken = row("too large", [2.0], at_most=1.0, steady=True)
+    rows = of_run([missed, broken], "ledger", quick=True)
+    assert [(each.target, each.met) for each in rows] == [(None, True), ("<= 1", False)]
+    full, quick = (
+        json.loads(report.as_json(some_rows(run))) for run in (report.FULL, report.QUICK)
+    )
+    assert [set(each) for each in quick] == [set(each) for each in full]
+    assert {each["run"] for each in quick} == {"quick"}
+
+
+def test_in_every_second_round_the_last_goes_first() -> None:
+    """Whoever is always first meets cold caches, or a machine that has just rested."""
+    assert [in_turn(number, "abc") for number in range(3)] == [
+        ["a", "b", "c"],
+        ["c", "b", "a"],
+        ["a", "b", "c"],
+    ]
+
+
+def test_the_readable_report_shows_both_sides_and_the_verdict() -> None:
+    """A reader sees who is compared, by how much, against what, and what was missed."""
+    rows = [*some_rows(), row("slow", [0.5], at_least=0.8)]
+    text = report_text.document(rows)
+    assert "6 figures, 3 with a target, 1 beyond it: slow." in text
+    assert "| beside a peer | 440 a/s | 100 a/s | 4 ± 1 | ≥ 2 | yes |" in text
+    assert "| of a limit | 25 ms |  | 0.5 | ≤ 1 | yes |" in text
+    assert "| slow |  |  | 0.5 | ≥ 0.8 | **no** |" in text
+    assert "quick run" not in text
+    assert "quick run" in report_text.document(some_rows(report.QUICK))
+
+
+def test_the_plot_is_of_the_same_rows() -> None:
+    """Each peer has a bar with its name and ratio; each curve has a point for each size."""
+    drawn = ET.fromstring(report_plot.svg(some_rows()))  # noqa: S314 - made here
+    texts = [each.text for each in drawn.iter(f"{SVG}text")]
+    assert {"beside a peer", "4×", "c", "10,000", "100,000"} <= set(texts)
+    (line,) = drawn.iter(f"{SVG}polyline")
+    assert len(line.attrib["points"].split()) == 2
+    assert "prefers-color-scheme: dark" in report_plot.svg(some_rows())
+    assert ET.fromstring(report_plot.svg([])).tag == f"{SVG}svg"  # noqa: S314 - made here
+
+
+def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A typing error does not look like a run in which all is well."""
+    with pytest.raises(SystemExit) as left:
+        main(["no-such-part"])
+    assert left.value.code == 2
+    assert "unknown: no-such-part; known: intake, " in capsys.readouterr().err
+
+
+def test_every_part_has_a_title() -> None:
+    """Readers see words, not the names of modules."""
+    assert set(PARTS) <= set(report_text.TITLES)
+
+
+@pytest.mark.parametrize("words", [[], ["--quick"]], ids=["full", "quick"])
+@pytest.mark.parametrize(("ratio", "code"), [(0.5, 0), (1.5, 1)], ids=["met", "missed"])
+def test_a_run_writes_its_report_and_ends_with_its_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], ratio: float, code: int
+) -> None:
+    """All parts are in the report, each with what kind of run it was; a miss ends it with 1."""
+    measured = [row("a limit", [ratio], at_most=1.0, steady=True)]
+    parts = {name: lambda *_: measured for name in ("ledger", "outbox")}
+    monkeypatch.setattr(bench_main, "PARTS", parts)
+    monkeypatch.setattr(bench_main, "_private_postgres", lambda: nullcontext(str))
+    monkeypatch.setattr(bench_main, "write", lambda rows: write(rows, tmp_path))
+    assert main(words) == code
+    told = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert [(each["part"], each["met"]) for each in told] == [
+        ("ledger", not code),
+        ("outbox", not code),
+    ]
+    assert {each["run"] for each in told} == {"quick" if words else "full"}
+    assert {path.name for path in tmp_path.iterdir()} == {"report.json", "report.md", "report.svg"}
+
+
+def test_single_parts_write_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of the figures would pass for all of them."""
+    monkeypatch.setattr(bench_main, "PARTS", {"ledger": lambda *_: [row("x", [1.0])]})
+    monkeypatch.setattr(bench_main, "_private_postgres", lambda: nullcontext(str))
+    monkeypatch.setattr(bench_main, "write", lambda rows: write(rows, tmp_path))
+    assert main(["ledger"]) == 0
+    assert not list(tmp_path.iterdir())
+
+
+def docs_in(folder: Path) -> Path:
+    """Return a folder of documents with the page and, above it, a front page."""
+    docs = folder / "docs"
+    (docs / "reference").mkdir(parents=True)
+    page = "# B\n\n<!-- generated: benchmarks -->\nold\n<!-- end -->\n"
+    (docs / "reference" / "benchmarks.md").write_text(page, encoding="utf-8")
+    front = "# T\n\n<!-- bench -->\nold\n<!-- /bench -->\n\nrest\n"
+    (folder / "README.md").write_text(front, encoding="utf-8")
+    return docs
+
+
+def test_documents_show_the_last_full_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Page, plot and front page come from the report; a second run changes nothing."""
+    monkeypatch.setattr(report, "read", some_rows)
+    docs = docs_in(tmp_path)
+    assert generate_docs.main([], docs) == 0
+    page = (docs / "reference" / "benchmarks.md").read_text(encoding="utf-8")
+    front = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "## The pipeline" in page
+    assert "old" not in page + front
+    assert "| beside a peer | 440 a/s | 100 a/s | 4 ± 1 |" in front
+    assert front.endswith("<!-- /bench -->\n\nrest\n")
+    assert (docs / "reference" / "benchmarks.svg").read_text(encoding="utf-8").startswith("<svg ")
+    assert generate_docs.main(["--check"], docs) == 0
+
+
+@pytest.mark.parametrize("rows", [[], some_rows(report.QUICK)], ids=["none", "quick"])
+def test_documents_keep_their_figures_without_a_full_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[Row]
+) -> None:
+    """A quick run is no measurement: what documents say stays."""
+    monkeypatch.setattr(report, "read", lambda: rows)
+    docs = docs_in(tmp_path)
+    generate_docs.main([], docs)
+    assert "old" in (docs / "reference" / "benchmarks.md").read_text(encoding="utf-8")
+    assert "old" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert not (docs / "reference" / "benchmarks.svg").exists()
