@@ -194,7 +194,7 @@ class Units:
         target, place = ("file", "webhook")[unit.number % 5 == 0], unit.number % 1000
         status = "pending" if place < 5 else "failed" if place < 10 else "dispatched"  # noqa: PLR2004
         due = unit.end if place < 8 else None  # noqa: PLR2004 - without one it is exhausted
-        code = "sink_rejected" if status == "failed" else None
+        code = "sink_refused" if status == "failed" else None
         common = {"outbox_id": outbox_id, "target": target, "dataset_id": unit.dataset}
         event = {
             **self._sample["outbox"], **common, "subject": unit.wal_id, "created_at": unit.end,
@@ -383,7 +383,7 @@ def _poison(number: int, at: str) -> Values:
     return {
         "queue": "nodd-primary", "body_sha256": hashlib.sha256(body).hexdigest(), "body": body,
         "body_bytes": len(body), "message_id": f"message-{number}",
-        "error_code": ("unroutable", "invalid_json")[number % 5000 == 17],  # noqa: PLR2004
+        "error_code": ("unroutable", "unsupported_schema_version")[number % 5000 == 17],  # noqa: PLR2004
         "error_message": "no dataset has this bucket", "times_seen": 1, "first_seen_at": at,
         "last_seen_at": at, **fed,
     }  # fmt: skip
