@@ -58,7 +58,14 @@ _MAP = (
     "", "?dataset=nexrad-l2", "?dataset=wsa-enlil", "?since={day}", "?until={day}",
     "?dataset=gfs&since={day}&until={day2}", "?limit=500", "?dataset=nexrad-l2&cursor={map_cursor}",
 )  # fmt: skip
-_POISON = ("", "?code=unsupported_schema_version", "?code=size_zero", "?state=open", "?state=fed", "?since={day}")
+_POISON = (
+    "",
+    "?code=unsupported_schema_version",
+    "?code=size_zero",
+    "?state=open",
+    "?state=fed",
+    "?since={day}",
+)
 _REFERENCES = ("", "?state=open", "?state=closed")
 
 #: By route: what is asked of it beside the bare address.
@@ -84,7 +91,10 @@ ASKED: Mapping[str, tuple[str, ...]] = {
     f"{API}/nodes/runs": ("", "?status=failed"),
     "/nodes": ("", "?status=failed"),
     f"{API}/inspect/key": ("?uri=s3%3A%2F%2Fnoaa-goes19%2Fx.nc",),
-    f"{API}/replay/plan": ("?dataset=gfs&since={day}&until={day2}", "?dataset=nexrad-l2&since={day}"),
+    f"{API}/replay/plan": (
+        "?dataset=gfs&since={day}&until={day2}",
+        "?dataset=nexrad-l2&since={day}",
+    ),
     f"{API}/replay/selection": ("?dataset=gfs&since={day}",),
     "/replay/plan": ("?dataset=gfs&since={day}&until={day2}", "?dataset=nexrad-l2&since={day}"),
     f"{API}/retention/plan": ("", "?kind=attempts"),
@@ -140,7 +150,10 @@ def _places(get: Get) -> Iterator[tuple[str, str]]:
     yield "ref", "CHG-000001"
     yield "name", "person-01"
     yield "poison_id", "7"
-    yield "outbox_id", get(f"{API}/outbox/events?state=dispatched&limit=1")["events"][0]["outbox_id"]
+    yield (
+        "outbox_id",
+        get(f"{API}/outbox/events?state=dispatched&limit=1")["events"][0]["outbox_id"],
+    )
     yield from (("dataset", "gfs"), ("code", "io_error"), ("node_id", "shape"))
 
 

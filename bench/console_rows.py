@@ -80,7 +80,9 @@ class Unit:
 class Units:
     """Makes units and their rows after those of one that the pipeline made."""
 
-    def __init__(self, sample: Mapping[str, Values], datasets: Sequence[str], now: datetime) -> None:
+    def __init__(
+        self, sample: Mapping[str, Values], datasets: Sequence[str], now: datetime
+    ) -> None:
         self._sample = sample
         self._now = now
         names = [*BUSY, *(name for name in datasets if name not in BUSY)]
@@ -273,7 +275,9 @@ def _expired(unit: Unit) -> Values:
 
 def governance_rows(now: datetime, units: Sequence[Unit]) -> Rows:
     """Return what people and their tools left behind: as many rows as some years of work."""
-    at = [format_instant(now - timedelta(days=DAYS) + timedelta(seconds=each)) for each in range(4000)]
+    at = [
+        format_instant(now - timedelta(days=DAYS) + timedelta(seconds=each)) for each in range(4000)
+    ]
     later, few = format_instant(now + timedelta(hours=6)), max(50, len(units) // 250)
     people = [f"person-{each:02}" for each in range(50)] + [RARE_ACTOR]
     selection = json.dumps(

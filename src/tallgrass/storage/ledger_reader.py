@@ -266,9 +266,7 @@ class _Look:
     def _each(self, query: str, asked: Mapping[str, object]) -> list[Sequence[Row]]:
         """Ask the same of each range."""
         return [
-            self._tx.select(
-                f"{query}{self._order}", dataset=dataset, status=status.value, **asked
-            )
+            self._tx.select(f"{query}{self._order}", dataset=dataset, status=status.value, **asked)
             for dataset, status in self._ranges
         ]
 
