@@ -16,6 +16,7 @@ import psycopg
 from bench import (
     backfill,
     catalog_search,
+    console,
     evidence,
     intake,
     items,
@@ -63,6 +64,7 @@ PARTS: dict[str, Part] = {
         folder, postgres, quick=quick
     ),
     "plan": lambda folder, postgres, quick: replay_plan.benchmarks(folder, postgres, quick=quick),
+    "console": lambda folder, postgres, quick: console.benchmarks(folder, postgres, quick=quick),
     "search": lambda folder, postgres, quick: catalog_search.benchmarks(
         folder, postgres, quick=quick
     ),

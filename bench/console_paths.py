@@ -25,10 +25,12 @@ LEFT_OUT: Mapping[str, str] = {
     f"{API}/events": "goes on and on",
     f"{API}/outbox/ledger": "a whole table, line by line",
     f"{API}/ledger/export": "the whole ledger, line by line",
+    f"{API}/telemetry": "counts the whole ledger for a release's file, as an export does",
     f"{API}/replay/plans/{{sha256}}": "there is none before somebody makes one",
     f"{API}/dead-letters/plans/{{sha256}}": "there is none before somebody makes one",
     "/dead-letters/plans/{sha256}": "there is none before somebody makes one",
     f"{API}/jobs/{{job_id}}": "there is none before somebody starts one",
+    f"{API}/nodes/runs/{{run_id}}/nodes/{{node_id}}/clear-plan": "of a node that failed",
     f"{API}/retention/archives/{{archive_id}}": "its file is not here",
     f"{API}/retention/search": "its files are not here",
 }
@@ -136,15 +138,16 @@ def _places(get: Get) -> Iterator[tuple[str, str]]:
     """Yield what stands in the addresses: names of things that are there, and deep cursors."""
     failed = get(f"{API}/records?status=failed&limit=1000")
     wal_id = failed["records"][-1]["wal_id"]
-    yield from (("wal_id", wal_id), ("begin", wal_id[:8]), ("failed_cursor", failed["next_cursor"]))
+    yield from (("wal_id", wal_id), ("begin", wal_id[:8]))
+    yield "failed_cursor", _deep(get, f"{API}/records?status=failed")
     held = get(f"{API}/quarantine?limit=1")
-    yield "quarantined", held["records"][0]["wal_id"]
-    yield "day", failed["records"][500]["time_range_start"][:10]
+    yield "quarantined", held["units"][0]["wal_id"]
+    yield "day", failed["records"][len(failed["records"]) // 2]["time_range_start"][:10]
     yield "day2", failed["records"][-1]["time_range_start"][:10]
-    yield "records_cursor", _deep(get, f"{API}/records?order=newest&limit=1000")
-    yield "events_cursor", _deep(get, f"{API}/outbox/events?limit=1000")
-    yield "audit_cursor", _deep(get, f"{API}/audit?order=newest&limit=1000")
-    yield "map_cursor", _deep(get, f"{API}/footprints?dataset=nexrad-l2&limit=500")
+    yield "records_cursor", _deep(get, f"{API}/records?order=newest")
+    yield "events_cursor", _deep(get, f"{API}/outbox/events?")
+    yield "audit_cursor", _deep(get, f"{API}/audit?order=newest")
+    yield "map_cursor", _deep(get, f"{API}/footprints?dataset=nexrad-l2")
     yield "run_id", get(f"{API}/replay/runs")["runs"][0]["replay_run_id"]
     yield "approval_id", get(f"{API}/approvals")["approvals"][0]["approval_id"]
     yield "ref", "CHG-000001"
@@ -159,7 +162,11 @@ def _places(get: Get) -> Iterator[tuple[str, str]]:
 
 def _deep(get: Get, path: str) -> str:
     """Return the cursor of a page far behind the first."""
-    cursor = ""
-    for _ in range(3):
-        cursor = get(f"{path}&cursor={cursor}" if cursor else path)["next_cursor"]
-    return cursor
+    for limit in (500, 5):
+        page = f"{path}&limit={limit}"
+        cursor = get(page)["next_cursor"]
+        for _ in range(2):
+            cursor = cursor and get(f"{page}&cursor={cursor}")["next_cursor"]
+        if cursor:
+            return str(cursor)
+    raise AssertionError(f"{path} has next to nothing")

@@ -383,7 +383,7 @@ def _run_records(runs: Sequence[str], units: Sequence[Unit]) -> Iterator[Values]
 
 def _poison(number: int, at: str) -> Values:
     body = (b'{"Type":"Notification","Message":"' + b"x" * 900) + str(number).encode()
-    fed = {"feed_id": "feed", "fed_at": at, "fed_message_id": "again"} if number % 3 else {}
+    fed = {"feed_id": _UUID, "fed_at": at, "fed_message_id": "again"} if number % 3 else {}
     return {
         "queue": "nodd-primary", "body_sha256": hashlib.sha256(body).hexdigest(), "body": body,
         "body_bytes": len(body), "message_id": f"message-{number}",

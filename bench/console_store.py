@@ -144,7 +144,7 @@ def _alike(rows: Sequence[Values]) -> Iterator[list[Values]]:
     yield from kinds.values()
 
 
-def fill_queue(path: Path) -> None:
+def fill_queue(path: Path, letters: int = LETTERS) -> None:
     """Bury letters in an embedded queue that is there."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN")
@@ -153,20 +153,20 @@ def fill_queue(path: Path) -> None:
             " VALUES (?, ?, ?, 5, ?)",
             (
                 (f"dead-{each}", *["2026-01-01T00:00:00.000000Z"] * 2, message_of(9_000_000 + each))
-                for each in range(LETTERS)
+                for each in range(letters)
             ),
         )
         connection.execute("COMMIT")
 
 
-def fill_nodes(folder: Path) -> None:
+def fill_nodes(folder: Path, runs: int = NODE_RUNS) -> None:
     """Let a runner of reliable nodes make runs of three nodes each."""
 
     def add(state: dict[str, Any]) -> dict[str, Any]:
         return {"x": state["x"] + 1}
 
     with NodeRunner(folder, pipeline="bench") as runner:
-        for number in range(NODE_RUNS):
+        for number in range(runs):
             for node in ("read", "shape", "publish"):
                 runner.run(
                     node_id=node,

@@ -3,8 +3,8 @@
 -- part: wanted
 -- What no index tells of a record: its code, and why it was tried last or is to be tried again.
 (:error_code IS NULL OR last_error_code = :error_code)
-  AND (:intent IS NULL OR rerun_intent = :intent OR EXISTS (SELECT 1 FROM wal_attempts AS a
-    WHERE a.wal_id = r.wal_id AND a.attempt_no = r.attempts AND a.intent = :intent))
+  AND (:intent IS NULL OR rerun_intent = :intent OR :intent = (SELECT a.intent FROM wal_attempts AS a
+    WHERE a.wal_id = r.wal_id AND a.attempt_no = r.attempts))
 
 -- Pages are ids alone, from the index; the records of the few that are shown are read after that.
 
