@@ -15,9 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from os import environ
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +24,14 @@ import httpx
 
 from bench.console_paths import paths_of
 from bench.console_store import fill, fill_nodes, fill_queue
-from bench.pipeline import BATCH, BATCHES, Pipeline, message_of
+from bench.pipeline import BATCH, BATCHES, Pipeline, configure, message_of
 from bench.report import Row, row
+from tallgrass.bootstrap.stores import migrate_database
 from tallgrass.garbage import rare_collections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 RECORDS = 1_000_000
 READERS = 4
@@ -146,14 +147,15 @@ def beside_ingest(
 
 def measured(name: str, url: str, folder: Path, count: int, rounds: int) -> list[Row]:
     """Return the rows of one database."""
-    pipeline = Pipeline(url, folder / name)
     begin = time.perf_counter()
-    (folder / f"{name}-fill").mkdir()
-    fill(url, folder / f"{name}-fill", count)
+    (folder / f"{name}-sample").mkdir()
+    migrate_database(configure(url, folder, "event"))
+    fill(url, folder / f"{name}-sample", count)
+    pipeline = Pipeline(url, folder / name)
     fill_queue(folder / name / "queue.db")
     fill_nodes(folder / name / "nodes")
     print(f"{name}: filled in {time.perf_counter() - begin:.0f} s")
-    with serving(url, folder / name) as link, signed_in(link) as client:
+    with serving(url, folder / name) as link, closing(signed_in(link)) as client:
         paths = paths_of(lambda path: client.get(path).json())
         alone = {path: [ask_s(client, path) for _ in range(ASKS)] for path in paths}
         medians = {path: statistics.median(times) for path, times in alone.items()}

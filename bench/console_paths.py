@@ -37,8 +37,9 @@ LEFT_OUT: Mapping[str, str] = {
 
 _RECORDS = (
     "", "?order=newest", "?order=oldest", "?status=failed", "?status=quarantined",
-    "?status=pending", "?status=in_progress", "?dataset=nexrad-l2", "?dataset=nexrad-l2&status=failed",
-    f"?dataset={PARKED}&dataset=gfs&status=pending", "?stale=true", "?stale=true&dataset=gfs",
+    "?status=pending", "?status=in_progress", "?dataset=nexrad-l2",
+    "?dataset=nexrad-l2&status=failed", f"?dataset={PARKED}&dataset=gfs&status=pending",
+    "?stale=true", "?stale=true&dataset=gfs",
     f"?error_code={RARE}", f"?error_code={RARE}&status=failed&dataset=nexrad-l2",
     "?error_code=etag_mismatch", "?intent=backfill", "?intent=repair",
     "?since={day}", "?until={day}", "?since={day}&status=failed", "?find={wal_id}", "?find={begin}",
@@ -52,7 +53,8 @@ _EVENTS = (
     "?cursor={events_cursor}",
 )  # fmt: skip
 _AUDIT = (
-    "", f"?actor={RARE_ACTOR}", f"?action={RARE_ACTION}", f"?actor={RARE_ACTOR}&action={RARE_ACTION}",
+    "", f"?actor={RARE_ACTOR}", f"?action={RARE_ACTION}",
+    f"?actor={RARE_ACTOR}&action={RARE_ACTION}",
     "?actor=nobody", "?action=nothing", "?subject=run:run-00001", "?subject=nothing",
     "?actor=person-01&action=approve", "?order=newest&cursor={audit_cursor}",
 )  # fmt: skip
@@ -119,8 +121,8 @@ def paths_of(get: Get) -> list[str]:
         own = next((each for part, each in _OWN.items() if part in route), {})
         if f"{API}/quarantine/" in route:
             own = {"wal_id": places["quarantined"]}
-        for each in ASKED.get(route, ("",)) if route not in LEFT_OUT else ():
-            found.append(f"{route}{each}".format(**{**places, **own}))
+        asked = () if route in LEFT_OUT else ASKED.get(route, ("",))
+        found += [f"{route}{each}".format(**{**places, **own}) for each in asked]
     return found
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import psycopg
 
-from bench.console_rows import Unit, Units, governance_rows
+from bench.console_governance import governance_rows
+from bench.console_rows import Unit, Units
 from bench.pipeline import BUCKET, Pipeline, key_of, message_of, sample_rows
 from tallgrass.bootstrap.stores import open_stores, record_collections
 from tallgrass.config import load_config
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Units whose rows are written together.
 CHUNK = 5000
-LETTERS, NODE_RUNS = 5000, 300
+LETTERS, NODE_RUNS = 5000, 100
 
 
 class Writer(Protocol):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from bench.console_paths import paths_of
 from bench.console_store import fill, fill_nodes, fill_queue
 from bench.pipeline import Pipeline
@@ -16,6 +14,8 @@ from tests.support.console import console_at
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    import pytest
 
     from tests.support.backends import Backend
 
@@ -85,8 +85,9 @@ def scanned(query: str, detail: str, partial: set[str]) -> set[str]:
     found = re.match(r"SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?", detail)
     if found is None or found[2] in partial:
         return set()
-    tables = {alias: table for table, alias in re.findall(r"\b(\w+)\s+AS\s+(\w+)", query)}
-    return {tables.get(found[1], found[1])} & LARGE
+    alias = str(found[1])
+    tables = {name: table for table, name in re.findall(r"\b(\w+)\s+AS\s+(\w+)", query)}
+    return {tables.get(alias, alias)} & LARGE
 
 
 def test_no_page_and_no_route_reads_a_large_table_from_end_to_end(

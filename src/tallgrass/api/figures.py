@@ -48,6 +48,7 @@ class Snapshot:
     taken_at: float
     overview: Overview | None
     error: TallgrassError | None = None
+    #: Of a look that found something: a database that comes back is seen soon.
     took_s: float = 0.0
 
 
@@ -141,7 +142,7 @@ class Figures:
 
     def _is_young(self, latest: Snapshot) -> bool:
         """Tell whether a look may be shared: for longer where it took longer."""
-        age_s = self._age_s * max(1.0, (1 + REST) * latest.took_s)
+        age_s = min(self._age_s * max(1.0, (1 + REST) * latest.took_s), self._recent_s)
         young = self._monotonic() - latest.taken_at < age_s
         return young and self._expired < latest.number
 
@@ -155,7 +156,11 @@ class Figures:
             error = exc
         now = self._monotonic()
         return Snapshot(
-            number=number, taken_at=now, overview=found, error=error, took_s=now - began
+            number=number,
+            taken_at=now,
+            overview=found,
+            error=error,
+            took_s=0.0 if found is None else now - began,
         )
 
     def throughput(self) -> list[float]:
@@ -224,7 +229,8 @@ class Figures:
     def rest_s(self) -> float:
         """Return how long the thread rests before it looks again."""
         rest_s = self._every_s if self._listeners else self._seldom_s
-        return rest_s if self._latest is None else max(rest_s, REST * self._latest.took_s)
+        took_s = 0.0 if self._latest is None else self._latest.took_s
+        return max(rest_s, min(REST * took_s, self._seldom_s))
 
     def _wake(self) -> None:
         with self._changed:

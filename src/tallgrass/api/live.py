@@ -54,8 +54,10 @@ async def _stream(here: Service, signed: Signed, after: int) -> AsyncIterator[by
     yield _RETRY
     with figures.listening() as listener:
         after = _known(figures, after)
-        while not figures.closed and await _may_listen(here, signed):
+        while not figures.closed and has_session(here, signed):
             snapshot = await _next(listener, after)
+            if not await _may_listen(here, signed, after if snapshot is None else snapshot.number):
+                return
             if snapshot is None:
                 yield _HEARTBEAT
                 continue
@@ -63,14 +65,13 @@ async def _stream(here: Service, signed: Signed, after: int) -> AsyncIterator[by
             yield figures.events.get(snapshot.number, "figures", partial(event_of, snapshot))
 
 
-async def _may_listen(here: Service, signed: Signed) -> bool:
-    """Tell whether somebody may hear more; of an actor it is asked once a look, for all pages."""
-    if not has_session(here, signed):
-        return False
+async def _may_listen(here: Service, signed: Signed, number: int) -> bool:
+    """Tell whether somebody may hear of a look; of an actor it is asked once, for all pages.
+
+    It is asked when the look is there: who was revoked before it was taken hears nothing of it.
+    """
     if signed.actor is None:
         return True
-    latest = here.figures.latest
-    number = 0 if latest is None else latest.number
     ask = partial(is_current, here, signed.actor)
     return await run_in_threadpool(here.figures.admitted.get, number, signed.actor, ask)
 
