@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -292,7 +293,9 @@ def test_fifty_open_pages_cost_what_one_does(
     monkeypatch.setattr(service.figures, "_closed", False)
 
     async def first_event() -> bytes:
-        async with aclosing(_stream(service, signed, 0)) as stream:
+        stream = _stream(service, signed, 0)
+        assert isinstance(stream, AsyncGenerator)
+        async with aclosing(stream):
             async for part in stream:
                 if part.startswith(b"id: "):
                     return part
