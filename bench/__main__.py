@@ -18,6 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 
 from bench import (
+    console,
     evidence,
     growth,
     ingest,
@@ -70,6 +71,7 @@ PARTS: dict[str, Part] = {
     ),
     "plan": lambda folder, postgres, quick: replay_plan.benchmarks(folder, postgres, quick=quick),
     "growth": lambda folder, postgres, quick: growth.benchmarks(folder, postgres, quick=quick),
+    "console": lambda folder, postgres, quick: console.benchmarks(folder, postgres, quick=quick),
 }
 
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tallgrass.api import figures as figures_module
+from tallgrass.api import live
 from tallgrass.api.figures import Figures, Moment, rates
 from tallgrass.api.live import _stream, event_of
 from tallgrass.api.sign_in import Signed
+from tallgrass.console import overview as overview_page
 from tallgrass.errors import DatabaseUnreachable, TransientError
 
 if TYPE_CHECKING:
@@ -219,3 +224,99 @@ def test_who_was_revoked_hears_nothing_more(console: Console, people: People) ->
         return count
 
     assert asyncio.run(listen()) == 1
+
+
+def test_a_look_that_takes_long_is_taken_less_often() -> None:
+    """It is shared for longer, and the thread rests four times as long, to a limit."""
+    clock, took, looks = Time(), [2.0], []
+
+    def look() -> Any:
+        looks.append(1)
+        clock.now += took[0]
+        if took[0] > 50:
+            raise DatabaseUnreachable("away")
+        return overview(len(looks))
+
+    figures = figures_of(look, clock, age_s=1.0, every_s=2.0, seldom_s=15.0, recent_s=30.0)
+    first = figures.overview()
+    clock.now += 9.9
+    assert figures.overview() is first
+    clock.now += 0.2
+    assert figures.overview() is not first
+    assert figures.rest_s() == 15.0
+    with asyncio.Runner() as runner:
+        runner.run(_rest_of_a_listener(figures, 8.0))
+        took[0] = 10.0
+        clock.now += 100
+        figures.snapshot()
+        runner.run(_rest_of_a_listener(figures, 15.0))
+        took[0] = 60.0
+        clock.now += 100
+        figures.snapshot()
+        # One that found nothing is taken up soon: the database may be back.
+        runner.run(_rest_of_a_listener(figures, 2.0))
+    figures.close()
+
+
+async def _rest_of_a_listener(figures: Figures, expected: float) -> None:
+    figures._closed = True  # nothing starts
+    with figures.listening():
+        assert figures.rest_s() == expected
+
+
+def test_who_changed_something_sees_it_however_young_the_look_is() -> None:
+    """A look from before the change is not shared with anybody who asks for figures."""
+    looks: list[int] = []
+
+    def look() -> Any:
+        looks.append(1)
+        return overview(len(looks))
+
+    figures = figures_of(look, Time(), age_s=60.0)
+    figures.overview()
+    figures.expire()
+    assert figures.overview().by_status == {"succeeded": 2}
+    assert figures.overview().by_status == {"succeeded": 2}
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_fifty_open_pages_cost_what_one_does(
+    console: Console, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a look, one event is made, one actor is asked for and one fragment is rendered."""
+    service = console.service
+    made: Counter[str] = Counter()
+    for module, name in ((live, "event_of"), (live, "is_current"), (overview_page, "page")):
+        monkeypatch.setattr(module, name, _counted(made, name, getattr(module, name)))
+    signed = Signed(actor=people.otto, session=None)
+    service.figures.close()  # its thread looks no more: each look is this test's
+    monkeypatch.setattr(service.figures, "_closed", False)
+
+    async def first_event() -> bytes:
+        stream = _stream(service, signed, 0)
+        assert isinstance(stream, AsyncGenerator)
+        async with aclosing(stream):
+            async for part in stream:
+                if part.startswith(b"id: "):
+                    return part
+        raise AssertionError
+
+    async def listen() -> set[bytes]:
+        service.figures.snapshot()
+        return set(await asyncio.gather(*(first_event() for _ in range(50))))
+
+    assert len(asyncio.run(listen())) == 1
+    assert made == {"event_of": 1, "is_current": 1}
+    program = console.program("otto")
+    monkeypatch.setattr(service.figures, "_recent_s", 60.0)
+    parts = {program.get("/fragments/overview").text for _ in range(5)}
+    assert len(parts) == 1
+    assert made["page"] == 1
+
+
+def _counted(made: Counter[str], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def counting(*given: Any, **named: Any) -> Any:
+        made[name] += 1
+        return function(*given, **named)
+
+    return counting

@@ -159,4 +159,9 @@ def test_the_log_is_listed_by_page_and_filter(backend: Backend) -> None:
     assert [e.actor for e in audit.entries(subject="s-0")] == ["ann", "bob"]
     assert [e.entry_id for e in audit.entries(subject="s-0", actor="bob")] == [6]
     assert audit.entries(action="nothing") == []
+    assert [e.entry_id for e in audit.entries(actor="bob")] == [6]
+    assert [e.entry_id for e in audit.entries(action="act", after=4)] == [5, 6]
+    assert [e.entry_id for e in audit.latest(action="act", before=6, size=2)] == [5, 4]
+    assert [e.entry_id for e in audit.latest(actor="ann", subject="s-0")] == [1]
+    assert [e.entry_id for e in audit.latest(actor="ann", action="act", before=3)] == [2, 1]
     assert first[0].detail == '{"n":0}'

@@ -619,13 +619,14 @@ def test_deliveries_are_listed_by_page_and_filter(outbox: Outbox) -> None:
     outbox.claim()
     reader = outbox.stores.deliveries
     pages = [reader.page(size=2), reader.page(size=2, after=event_id(2))]
-    assert [[one.outbox_id for one in page] for page in pages] == [
+    assert [[one.outbox_id for one in page.deliveries] for page in pages] == [
         [event_id(1), event_id(2)],
         [event_id(3)],
     ]
+    assert [page.next_cursor for page in pages] == [event_id(2), None]
 
     def found(**wanted: Any) -> list[str]:
-        return [one.outbox_id for one in reader.page(DeliveryFilter(**wanted))]
+        return [one.outbox_id for one in reader.page(DeliveryFilter(**wanted)).deliveries]
 
     assert found(target="u") == [event_id(3)]
     assert found(dataset="e") == [event_id(2)]
@@ -637,6 +638,39 @@ def test_deliveries_are_listed_by_page_and_filter(outbox: Outbox) -> None:
     assert found(state=DeliveryState.RETRYING) == []
     assert found(state=DeliveryState.DISPATCHED) == []
     assert found(target="t", dataset="e", state=DeliveryState.IN_FLIGHT) == [event_id(2)]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (DeliveryFilter(target="u"), [9]),
+        (DeliveryFilter(dataset="e"), [9]),
+        (DeliveryFilter(state=DeliveryState.PENDING, target="u"), [9]),
+        (DeliveryFilter(state=DeliveryState.EXHAUSTED), [1, 2, 3]),
+        (DeliveryFilter(state=DeliveryState.DISPATCHED), [4]),
+        (DeliveryFilter(error_code="sink_refused"), [1, 2, 3]),
+        (DeliveryFilter(error_code="sink_refused", dataset="e"), []),
+    ],
+)
+def test_pages_of_deliveries_end_where_they_may_look_no_further(
+    outbox: Outbox, wanted: DeliveryFilter, expected: list[int]
+) -> None:
+    """Of nine deliveries two are looked at for a page; each that is wanted is met once."""
+    exhaust(outbox, 1, 2, 3)
+    write(outbox.backend, 4)
+    outbox.settle(outbox.claim())
+    write(outbox.backend, 5, 6, 7, 8)
+    write(outbox.backend, 9, target="u", dataset="e")
+    met: list[str] = []
+    after, pages = None, 0
+    while pages == 0 or after is not None:
+        page = outbox.stores.deliveries.page(wanted, after=after, size=3, look_at_most=2)
+        assert len(page.deliveries) <= 2
+        met += [each.outbox_id for each in page.deliveries]
+        after, pages = page.next_cursor, pages + 1
+        assert pages < 9
+    assert met == [event_id(number) for number in expected]
+    assert pages > 1
 
 
 def test_one_delivery_is_shown_with_its_event_and_attempts(outbox: Outbox) -> None:

@@ -2,7 +2,8 @@
 
 A look costs some queries; whoever asks within its age gets the same. While somebody listens, a
 thread looks every few seconds and wakes the listeners; otherwise it looks seldom, so that the pages
-have a past to draw. A database that is away is a figure too: its error, until it answers again.
+have a past to draw. Looks take a fifth of the time at most: those of a large ledger are longer, and
+come less often. A database that is away is a figure too: its error, until it answers again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from tallgrass.api.once import Once
 from tallgrass.errors import TallgrassError, TransientError
 from tallgrass.ledger.vocabulary import Status
 
@@ -29,6 +31,8 @@ EVERY_S = 2.0
 SELDOM_S = 15.0
 #: A page shows a look that is no older than this.
 RECENT_S = 2 * SELDOM_S
+#: After a look comes a rest of so many times what it took.
+REST = 4.0
 LISTENERS_MAX = 200
 #: Looks that are remembered: half an hour of the seldom ones.
 PAST_MAX = 120
@@ -44,6 +48,8 @@ class Snapshot:
     taken_at: float
     overview: Overview | None
     error: TallgrassError | None = None
+    #: Of a look that found something: a database that comes back is seen soon.
+    took_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,10 @@ class Figures:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
+        #: The event of a look, parts of pages that show it, and who of the listeners may still.
+        self.events: Once[bytes] = Once()
+        self.fragments: Once[bytes] = Once()
+        self.admitted: Once[bool] = Once()
 
     def overview(self) -> Overview:
         """Return a look that is young enough; raise what the database raised."""
@@ -95,12 +105,21 @@ class Figures:
 
         The thread that looks keeps it young, and live events bring the next.
         """
+        return self.recent_look()[1]
+
+    def recent_look(self) -> tuple[int, Overview]:
+        """Return the same, with the number of the look."""
         latest = self._latest
         self.start()
-        if latest is None or latest.overview is None:
-            return self.overview()
+        if latest is None or latest.overview is None or not self._is_recent(latest):
+            latest = self.snapshot()
+        if latest.overview is None:
+            raise latest.error or AssertionError
+        return latest.number, latest.overview
+
+    def _is_recent(self, latest: Snapshot) -> bool:
         young = self._monotonic() - latest.taken_at < self._recent_s
-        return latest.overview if young and self._expired < latest.number else self.overview()
+        return young and self._expired < latest.number
 
     def expire(self) -> None:
         """Let no page show a look from before now: somebody has changed something."""
@@ -111,24 +130,38 @@ class Figures:
         """Return a look that is young enough; many who ask at once share one."""
         with self._looking:
             latest = self._latest
-            if latest is not None and self._monotonic() - latest.taken_at < self._age_s:
+            if latest is not None and self._is_young(latest):
                 return latest
-            number = 1 if latest is None else latest.number + 1
-            found: Overview | None = None
-            error: TallgrassError | None = None
-            try:
-                found = self._look()
-            except TallgrassError as exc:
-                error = exc
-            snapshot = Snapshot(
-                number=number, taken_at=self._monotonic(), overview=found, error=error
-            )
+            snapshot = self._take(1 if latest is None else latest.number + 1)
             self._latest = snapshot
-            if found is not None:
-                succeeded = found.by_status[Status.SUCCEEDED.value]
+            if snapshot.overview is not None:
+                succeeded = snapshot.overview.by_status[Status.SUCCEEDED.value]
                 self._past.append(Moment(snapshot.taken_at, succeeded))
         self._wake()
         return snapshot
+
+    def _is_young(self, latest: Snapshot) -> bool:
+        """Tell whether a look may be shared: for longer where it took longer."""
+        age_s = min(self._age_s * max(1.0, (1 + REST) * latest.took_s), self._recent_s)
+        young = self._monotonic() - latest.taken_at < age_s
+        return young and self._expired < latest.number
+
+    def _take(self, number: int) -> Snapshot:
+        began = self._monotonic()
+        found: Overview | None = None
+        error: TallgrassError | None = None
+        try:
+            found = self._look()
+        except TallgrassError as exc:
+            error = exc
+        now = self._monotonic()
+        return Snapshot(
+            number=number,
+            taken_at=now,
+            overview=found,
+            error=error,
+            took_s=0.0 if found is None else now - began,
+        )
 
     def throughput(self) -> list[float]:
         """Return units a minute that reached the catalog, between the looks that are remembered."""
@@ -190,9 +223,14 @@ class Figures:
             except Exception:  # noqa: BLE001 - the reader must outlive what nobody expected
                 _LOG.exception("reading the figures")
             with self._changed:
-                rest_s = self._every_s if self._listeners else self._seldom_s
                 if not self._closed:
-                    self._changed.wait(rest_s)
+                    self._changed.wait(self.rest_s())
+
+    def rest_s(self) -> float:
+        """Return how long the thread rests before it looks again."""
+        rest_s = self._every_s if self._listeners else self._seldom_s
+        took_s = 0.0 if self._latest is None else self._latest.took_s
+        return max(rest_s, min(REST * took_s, self._seldom_s))
 
     def _wake(self) -> None:
         with self._changed:

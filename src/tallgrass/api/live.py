@@ -1,6 +1,7 @@
 """Live figures as server-sent events: the same document as `/status`, each time it was read."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 
 import orjson
 from fastapi import APIRouter, Request, Response
@@ -10,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from tallgrass.api.figures import Figures, Listener, Snapshot
 from tallgrass.api.problems import documented, problem_of
 from tallgrass.api.service import Here, Service
-from tallgrass.api.sign_in import Signed, Viewer, still_signed_in
+from tallgrass.api.sign_in import Signed, Viewer, has_session, is_current
 from tallgrass.api.status import figures_document
 from tallgrass.views.text import plain
 
@@ -53,13 +54,26 @@ async def _stream(here: Service, signed: Signed, after: int) -> AsyncIterator[by
     yield _RETRY
     with figures.listening() as listener:
         after = _known(figures, after)
-        while not figures.closed and await run_in_threadpool(still_signed_in, here, signed):
+        while not figures.closed and has_session(here, signed):
             snapshot = await _next(listener, after)
+            if not await _may_listen(here, signed, after if snapshot is None else snapshot.number):
+                return
             if snapshot is None:
                 yield _HEARTBEAT
                 continue
             after = snapshot.number
-            yield event_of(snapshot)
+            yield figures.events.get(snapshot.number, "figures", partial(event_of, snapshot))
+
+
+async def _may_listen(here: Service, signed: Signed, number: int) -> bool:
+    """Tell whether somebody may hear of a look; of an actor it is asked once, for all pages.
+
+    It is asked when the look is there: who was revoked before it was taken hears nothing of it.
+    """
+    if signed.actor is None:
+        return True
+    ask = partial(is_current, here, signed.actor)
+    return await run_in_threadpool(here.figures.admitted.get, number, signed.actor, ask)
 
 
 async def _next(listener: Listener, after: int) -> Snapshot | None:

@@ -24,8 +24,8 @@ from tallgrass.views.records import facets, record_filter, require_cursor
 
 _TEXT_MAX = 200
 _URI_MAX = 2100
-#: Records that one page looks through for a code or an intent: 0.1 s where there is none.
-LOOK_AT_MOST = 200_000
+#: Records that one page looks through for a code or an intent: 0.2 s where there is none.
+LOOK_AT_MOST = 100_000
 #: Newest failures that codes are counted among: 0.03 s.
 CODES_AMONG = 20_000
 _FOUND = "records-found"

@@ -81,15 +81,16 @@ def authenticate(request: Request, token: str, *, action: str) -> Actor:
             raise
 
 
-def still_signed_in(service: Service, signed: Signed) -> bool:
-    """Tell whether somebody who listens on and on may still do so."""
-    if signed.session is not None and service.sessions.alive(signed.session.key) is None:
-        return False
-    if signed.actor is None:
-        return True
+def has_session(service: Service, signed: Signed) -> bool:
+    """Tell whether the session that somebody came by, if any, goes on."""
+    return signed.session is None or service.sessions.alive(signed.session.key) is not None
+
+
+def is_current(service: Service, actor: Actor) -> bool:
+    """Tell whether the token of somebody who listens on and on is still good."""
     try:
         with service.reading.lent() as stores:
-            return stores.actors.current(signed.actor) is not None
+            return stores.actors.current(actor) is not None
     except TransientError:
         # A database that is away says nothing against anybody; there is nothing to see either.
         return True

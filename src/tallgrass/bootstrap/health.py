@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tallgrass.bootstrap.datasets import open_catalogue
@@ -11,9 +12,11 @@ from tallgrass.bootstrap.stores import Stores, open_current_stores
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
-from tallgrass.governance.switches import SwitchedOff, SwitchScope
+from tallgrass.governance.switches import KillSwitch, SwitchedOff, SwitchScope
 from tallgrass.intake.poison import PoisonState
+from tallgrass.outbox.deliveries import TargetCounts
 from tallgrass.queues.protocol import QueueStatus
+from tallgrass.storage.catalog_reader import ProjectionLag
 from tallgrass.storage.health_reader import DatasetStand, HealthReader, Window
 from tallgrass.storage.ledger_reader import LedgerStats
 from tallgrass.telemetry.freshness import DatasetTimes
@@ -28,8 +31,9 @@ from tallgrass.telemetry.gauges import (
 from tallgrass.telemetry.recorder import Recorder
 from tallgrass.telemetry.slo import WINDOW_DAYS, SloFacts, SloState, slo_states
 
-#: Newest successes of a dataset that a gauge is made of: read every few seconds.
+#: Newest successes that a gauge is made of, of a dataset and of all: read every few seconds.
 _GAUGE_SAMPLE = 500
+_GAUGE_MOST = 10_000
 #: Of datasets with this priority, latency is promised.
 _PROMISED = "high"
 
@@ -49,38 +53,70 @@ def health_report(config: Config, recorder: Recorder) -> Callable[[], None]:
     return report
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """What health and overview both tell of, read once."""
+
+    stats: LedgerStats
+    #: Units that are due, by dataset, switched off or not.
+    due: Mapping[str, int]
+    off: SwitchedOff
+    switches: list[KillSwitch]
+    queue: QueueStatus | None
+    poison: dict[PoisonState, int]
+    undelivered: dict[str, TargetCounts]
+    projection: ProjectionLag | None
+
+    @property
+    def parked(self) -> int:
+        """How many due units wait for a switch."""
+        return sum(number for dataset, number in self.due.items() if self.off.stops(dataset))
+
+
+def read_readings(config: Config, stores: Stores) -> Readings:
+    """Look at ledger, queue, outbox and switches."""
+    return Readings(
+        stats=stores.reader.stats(),
+        due=stores.reader.due_by_dataset(),
+        off=stores.switches.switched_off(SwitchScope.INGEST),
+        switches=[switch for switch in stores.switches.switches() if switch.is_on],
+        queue=read_queue_status(config),
+        poison=stores.poison.counts(),
+        undelivered=stores.deliveries.counts(),
+        projection=stores.catalog.projection_lag(),
+    )
+
+
 def read_health(
     config: Config,
     stores: Stores,
     catalogue: Catalogue,
     *,
     clock: Clock = system_clock,
-    stats: LedgerStats | None = None,
+    readings: Readings | None = None,
 ) -> Health:
-    """Look at everything that may stand still; `stats` where they were just read."""
+    """Look at everything that may stand still; `readings` where they were just read."""
+    read = read_readings(config, stores) if readings is None else readings
     reader = HealthReader(stores.database)
-    stats = stores.reader.stats() if stats is None else stats
-    due = stores.reader.due_by_dataset()
-    off = stores.switches.switched_off(SwitchScope.INGEST)
     stands = reader.datasets(config.rules.max_attempts_of)
     lost = reader.lost_workers()
-    switches = Counter(one.scope.value for one in stores.switches.switches() if one.is_on)
+    switches = Counter(one.scope.value for one in read.switches)
     now = clock()
     return Health(
         now=now,
-        queue=_queue(config.text("queue.name"), read_queue_status(config)),
-        datasets=_datasets(catalogue, stats, stands, off),
-        due=stats.due,
-        due_since=stats.oldest_due_at,
-        parked=sum(number for dataset, number in due.items() if off.stops(dataset)),
-        live_workers=stats.live_workers,
+        queue=_queue(config.text("queue.name"), read.queue),
+        datasets=_datasets(catalogue, read.stats, stands, read.off),
+        due=read.stats.due,
+        due_since=read.stats.oldest_due_at,
+        parked=read.parked,
+        live_workers=read.stats.live_workers,
         lapsed_workers=lost.lapsed,
         fenced_workers=lost.fenced,
-        poison_open=stores.poison.counts()[PoisonState.OPEN],
+        poison_open=read.poison[PoisonState.OPEN],
         switches={scope.value: switches[scope.value] for scope in SwitchScope},
-        targets=_targets(stores),
-        projection=_projection(stores),
-        slos=read_slos(stores, catalogue, now=now, sample=_GAUGE_SAMPLE),
+        targets=_targets(read.undelivered),
+        projection=_projection(read.projection),
+        slos=read_slos(stores, catalogue, now=now, sample=_GAUGE_SAMPLE, most=_GAUGE_MOST),
     )
 
 
@@ -91,10 +127,14 @@ def read_slos(
     now: datetime,
     sample: int,
     window_days: float = WINDOW_DAYS,
+    most: int | None = None,
 ) -> tuple[SloState, ...]:
-    """Judge the promises by the units whose data are of the window."""
+    """Judge the promises by the units whose data are of the window.
+
+    Times are those of `sample` successes a dataset; of all together, `most` if it is given.
+    """
     since = now - timedelta(days=window_days)
-    window = HealthReader(stores.database).window(since, sample)
+    window = HealthReader(stores.database).window(since, sample, most)
     promised = {each.id for each in catalogue.datasets if each.priority == _PROMISED}
     return slo_states(slo_facts(window, promised))
 
@@ -159,17 +199,16 @@ def _datasets(
     return found
 
 
-def _targets(stores: Stores) -> dict[str, TargetHealth]:
+def _targets(counts: Mapping[str, TargetCounts]) -> dict[str, TargetHealth]:
     return {
         name: TargetHealth(
             undelivered=one.undelivered, exhausted=one.exhausted, since=one.oldest_at
         )
-        for name, one in stores.deliveries.counts().items()
+        for name, one in counts.items()
     }
 
 
-def _projection(stores: Stores) -> ProjectionHealth | None:
-    lag = stores.catalog.projection_lag()
+def _projection(lag: ProjectionLag | None) -> ProjectionHealth | None:
     if lag is None:
         return None
     return ProjectionHealth(waiting=lag.items, since=lag.oldest_changed_at)

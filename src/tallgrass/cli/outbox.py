@@ -166,14 +166,12 @@ def list_deliveries(  # noqa: PLR0913 - one an option
     )
     cursor = None if after is None else event_id(after)
     with invocation.stores(read_only=True) as stores:
-        found = stores.deliveries.page(wanted, after=cursor, size=limit + 1)
-    page, more = found[:limit], len(found) > limit
-    next_cursor = page[-1].outbox_id if more else None
+        page = stores.deliveries.page(wanted, after=cursor, size=limit)
     if as_json:
-        events = [delivery_document(one) for one in page]
-        print_json({"events": events, "next_cursor": next_cursor})
+        events = [delivery_document(one) for one in page.deliveries]
+        print_json({"events": events, "next_cursor": page.next_cursor})
     else:
-        show_page(page, next_cursor)
+        show_page(page.deliveries, page.next_cursor)
 
 
 @command.command(epilog=examples("tallgrass outbox show 0190c7e8-5f4e-7cc1-9d7e-3f0a5b1c2d3e"))

@@ -68,6 +68,7 @@ def show_list(
         states=[each.value for each in DeliveryState],
         following="" if following is None else f"{PATH}?{urlencode(query)}",
         begun=bool(cursor),
+        cut=following is not None and len(found) < LIMIT_DEFAULT,
         may_act=signed.role.includes(Role.OPERATOR),
         now=here.clock(),
         done=request.query_params.get("done", "")[:300],

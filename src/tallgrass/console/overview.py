@@ -3,13 +3,14 @@
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse
 
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer
 from tallgrass.console.pages import page
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.views.attention import Subject, attention
-from tallgrass.views.status import age_s, oldest_event
+from tallgrass.views.status import Overview, age_s, oldest_event
 
 #: Where one click leads from what asks for attention.
 LINKS: Final = {
@@ -31,17 +32,23 @@ router = APIRouter()
 @router.get("/")
 def overview(request: Request, here: Here, signed: Viewer) -> Response:
     """Show the whole page."""
-    return page(request, "overview.html", signed=signed, place="Overview", **_values(here))
+    values = _values(here, here.figures.recent())
+    return page(request, "overview.html", signed=signed, place="Overview", **values)
 
 
 @router.get("/fragments/overview")
-def fragment(request: Request, here: Here, signed: Viewer) -> Response:
-    """Show what of it is live."""
-    return page(request, "overview_figures.html", signed=signed, **_values(here))
+def fragment(request: Request, here: Here, _signed: Viewer) -> Response:
+    """Show what of it is live: nothing in it is anybody's own, so it is made once a look."""
+    number, found = here.figures.recent_look()
+
+    def make() -> bytes:
+        values = _values(here, found)
+        return bytes(page(request, "overview_figures.html", signed=None, **values).body)
+
+    return HTMLResponse(here.figures.fragments.get(number, "overview", make))
 
 
-def _values(here: Service) -> dict[str, Any]:
-    found = here.figures.recent()
+def _values(here: Service, found: Overview) -> dict[str, Any]:
     health = found.health
     return {
         "found": found,

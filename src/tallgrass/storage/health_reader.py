@@ -80,11 +80,16 @@ class HealthReader:
             row = tx.select("count_lost_workers", now=now, fenced_since=since)[0]
         return LostWorkers(lapsed=row["lapsed"], fenced=row["fenced"])
 
-    def window(self, since: datetime, size: int) -> Window:
-        """Return what happened since, with up to `size` of the newest successes a dataset."""
+    def window(self, since: datetime, size: int, most: int | None = None) -> Window:
+        """Return what happened since, with up to `size` of the newest successes a dataset.
+
+        With `most`, so many of all datasets together: each has the same share.
+        """
         after = first_wal_id_of(since)
         with self._database.reading() as tx:
             names = list(_names(tx))
+            if most is not None:
+                size = min(size, max(1, most // max(1, len(names))))
             found = {name: _successes(tx, name, after, size) for name in names}
             counts = {
                 status: sum(_count(tx, name, status, after) for name in names) for status in Status

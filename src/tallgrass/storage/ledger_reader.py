@@ -1,7 +1,7 @@
 """Reading the ledger. A role with read rights suffices; nothing here waits for a writer."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
@@ -137,9 +137,10 @@ class LedgerReader:
         with self._database.reading() as tx:
             look = _Look(tx, wanted, after, newest_first=newest_first)
             horizon = None if look_at_most is None else look.horizon(look_at_most)
-            found = list(islice(look.rows(size + 1, until=horizon), size + 1))
-        records = [record_from(row) for row in found[:size]]
-        more = records[-1].wal_id if len(found) > size else horizon
+            found = list(islice(look.ids(size + 1, until=horizon), size + 1))
+            rows = {row["wal_id"]: row for row in tx.select("records_of_ids", rows=found[:size])}
+        records = [record_from(rows[each]) for each in found[:size]]
+        more = found[size - 1] if len(found) > size else horizon
         return Page(records=records, next_cursor=more)
 
     def by_address(self, prefix: str, *, after: str = "", size: int = 100) -> list[WalRecord]:
@@ -207,7 +208,10 @@ class LedgerReader:
 
 
 class _Look:
-    """One look for records: an index range for each wanted (dataset, status), merged."""
+    """One look for records: an index range for each wanted (dataset, status), merged.
+
+    Where all are wanted it is one range, of the primary key.
+    """
 
     def __init__(
         self, tx: Transaction, wanted: RecordFilter, after: str | None, *, newest_first: bool
@@ -220,7 +224,8 @@ class _Look:
         #: A succeeded unit with a code is stale, and there is an index of those.
         coded = wanted.error_code is not None and Status.SUCCEEDED in statuses
         self._stale = (names or [None]) if wanted.stale or coded else []
-        if wanted.stale:
+        self._all = not (names or wanted.statuses or self._stale)
+        if wanted.stale or self._all:
             self._ranges: list[tuple[str | None, Status]] = []
         else:
             rest = [each for each in statuses if not (coded and each is Status.SUCCEEDED)]
@@ -232,23 +237,17 @@ class _Look:
         if self._wanted.error_code is None and self._wanted.intent is None:
             return None
         skipped = max(1, look_at_most // max(1, len(self._ranges))) - 1
-        ends = [
-            row["wal_id"]
-            for dataset, status in self._ranges
-            for row in self._tx.select(
-                f"page_end{self._order}",
-                dataset=dataset,
-                status=status.value,
-                skipped=skipped,
-                **self._between,
-            )
-        ]
+        asked = {**self._between, "skipped": skipped}
+        found = self._each("page_end", asked)
+        if self._all:
+            found.append(self._tx.select(f"page_end_of_all{self._order}", **asked))
+        ends = [row["wal_id"] for rows in found for row in rows]
         if not ends:
             return None
         return str(max(ends) if self._newest_first else min(ends))
 
-    def rows(self, size: int, *, until: str | None) -> Iterator[Row]:
-        """Yield records in order, to an id that is included."""
+    def ids(self, size: int, *, until: str | None) -> Iterator[str]:
+        """Yield wal_ids in order, to one that is included."""
         intent = self._wanted.intent
         asked = {
             **_up_to(self._between, until, newest_first=self._newest_first),
@@ -258,11 +257,18 @@ class _Look:
         }
         select, order = self._tx.select, self._order
         found = [select(f"stale_page{order}", dataset=name, **asked) for name in self._stale]
-        found += [
-            select(f"page{order}", dataset=dataset, status=status.value, **asked)
+        found += self._each("page", asked)
+        if self._all:
+            found.append(select(f"page_of_all{order}", **asked))
+        listed = ([row["wal_id"] for row in rows] for rows in found)
+        return merge(*listed, reverse=self._newest_first)
+
+    def _each(self, query: str, asked: Mapping[str, object]) -> list[Sequence[Row]]:
+        """Ask the same of each range."""
+        return [
+            self._tx.select(f"{query}{self._order}", dataset=dataset, status=status.value, **asked)
             for dataset, status in self._ranges
         ]
-        return merge(*found, key=lambda row: row["wal_id"], reverse=self._newest_first)
 
 
 def _up_to(between: dict[str, str], until: str | None, *, newest_first: bool) -> dict[str, str]:

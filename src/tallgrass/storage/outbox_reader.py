@@ -1,7 +1,7 @@
 """What the outbox shows, by reading alone."""
 
 from collections.abc import Generator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from tallgrass.outbox.deliveries import (
@@ -21,10 +21,27 @@ from tallgrass.storage.unit_of_work import Database, Row
 
 _PAGE_SIZE = 1000
 _EVERYTHING = DeliveryFilter()
-#: Comes before every id.
+#: Comes before every id, and after every.
 _FIRST_ID = "00000000-0000-0000-0000-000000000000"
+_LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+_CODED, _FAILED, _OPEN = "_coded", "_failed", "_open"
+#: Which index holds the deliveries of a state, and few others.
+_INDEX_OF_STATE = {
+    DeliveryState.PENDING: _OPEN,
+    DeliveryState.IN_FLIGHT: _OPEN,
+    DeliveryState.RETRYING: _FAILED,
+    DeliveryState.EXHAUSTED: _FAILED,
+}
 #: The columns of an event that need no reading; the time and the attempt come after them.
 _WRITTEN = itemgetter(*OutboxEvent._fields[: OutboxEvent._fields.index("created_at")])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryPage:
+    """Deliveries in the order of their ids; `next_cursor` is None on the last page."""
+
+    deliveries: list[StoredDelivery]
+    next_cursor: str | None
 
 
 class OutboxReader:
@@ -86,21 +103,41 @@ class OutboxReader:
         return None
 
     def page(
-        self, wanted: DeliveryFilter = _EVERYTHING, *, after: str | None = None, size: int = 100
-    ) -> list[StoredDelivery]:
-        """Return a page of deliveries in the order of their ids."""
+        self,
+        wanted: DeliveryFilter = _EVERYTHING,
+        *,
+        after: str | None = None,
+        size: int = 100,
+        look_at_most: int | None = None,
+    ) -> DeliveryPage:
+        """Return a page of deliveries in the order of their ids.
+
+        What no index tells is looked for in `look_at_most` deliveries; a page that ends there may
+        be short, even empty, and still names the next.
+        """
+        kind, after = _index_for(wanted), after or _FIRST_ID
         with self._database.reading() as tx:
+            horizon = None
+            if look_at_most is not None and wanted != _EVERYTHING:
+                coded = {"error_code": wanted.error_code} if kind == _CODED else {}
+                ends = tx.select(
+                    f"deliveries_end{kind}", after=after, skipped=look_at_most - 1, **coded
+                )
+                horizon = ends[0]["outbox_id"] if ends else None
             rows = tx.select(
-                "list_deliveries",
+                f"list_deliveries{kind}",
                 after=after,
-                size=size,
+                until=horizon or _LAST_ID,
+                size=size + 1,
                 target=wanted.target,
                 dataset=wanted.dataset,
                 event_name=wanted.event_name,
                 error_code=wanted.error_code,
                 state=wanted.state,
             )
-            return [_delivery(row) for row in rows]
+        found = [_delivery(row) for row in rows]
+        more = found[size - 1].outbox_id if len(found) > size else horizon
+        return DeliveryPage(deliveries=found[:size], next_cursor=more)
 
     def of_unit(self, wal_id: str, *, size: int = 100) -> list[StoredDelivery]:
         """Return the events that tell of a unit, the newest first."""
@@ -143,6 +180,13 @@ class OutboxReader:
             ):
                 yield from map(_entry, rows)
                 after = (rows[-1]["outbox_id"], rows[-1]["attempt"])
+
+
+def _index_for(wanted: DeliveryFilter) -> str:
+    """Return which statement reads the fewest deliveries."""
+    if wanted.error_code is not None:
+        return _CODED
+    return "" if wanted.state is None else _INDEX_OF_STATE.get(wanted.state, "")
 
 
 def event_from(row: Row, attempt: int) -> OutboxEvent:

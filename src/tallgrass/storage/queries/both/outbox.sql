@@ -11,3 +11,20 @@ GROUP BY target ORDER BY target;
 -- name: attempts_of_event(outbox_id)
 SELECT attempt, dispatcher, outcome, duplicate, error_code, error, ended_at FROM outbox_attempts
 WHERE outbox_id = :outbox_id ORDER BY attempt;
+
+-- name: deliveries_end(after, skipped)
+-- Where a range of so many deliveries and one ends.
+SELECT outbox_id FROM outbox_delivery WHERE outbox_id > :after
+ORDER BY outbox_id LIMIT 1 OFFSET :skipped;
+
+-- name: deliveries_end_open(after, skipped)
+SELECT outbox_id FROM outbox_delivery WHERE outbox_id > :after AND status <> 'dispatched'
+ORDER BY outbox_id LIMIT 1 OFFSET :skipped;
+
+-- name: deliveries_end_failed(after, skipped)
+SELECT outbox_id FROM outbox_delivery WHERE outbox_id > :after AND status = 'failed'
+ORDER BY outbox_id LIMIT 1 OFFSET :skipped;
+
+-- name: deliveries_end_coded(after, skipped, error_code)
+SELECT outbox_id FROM outbox_delivery WHERE outbox_id > :after AND error_code = :error_code AND error_code IS NOT NULL
+ORDER BY outbox_id LIMIT 1 OFFSET :skipped;

@@ -38,6 +38,14 @@ SELECT wal_id FROM wal_records
 WHERE dataset = :dataset AND status = :status AND wal_id > :after AND wal_id < :before
 ORDER BY wal_id DESC LIMIT 1 OFFSET :skipped;
 
+-- name: page_end_of_all(after, before, skipped)
+SELECT wal_id FROM wal_records WHERE wal_id > :after AND wal_id < :before
+ORDER BY wal_id LIMIT 1 OFFSET :skipped;
+
+-- name: page_end_of_all_newest(after, before, skipped)
+SELECT wal_id FROM wal_records WHERE wal_id > :after AND wal_id < :before
+ORDER BY wal_id DESC LIMIT 1 OFFSET :skipped;
+
 -- name: count_codes(dataset, status, most)
 -- Among the newest records alone.
 SELECT last_error_code AS code, count(*) AS records FROM (

@@ -69,9 +69,11 @@ JOIN stac_items AS x ON x.collection_id = c.collection_id AND x.item_id = d.item
 WHERE {overlaps};
 
 -- name: item_bodies(rows)
+-- Marks are kept in the database's own order, items in that of bytes: said so, the marks' index is used.
 SELECT i.collection_id, i.item_id, i.body, x.expires_at FROM json_array_elements(:rows::json) AS k (pair)
 JOIN stac_items AS i ON i.collection_id = k.pair ->> 0 AND i.item_id = k.pair ->> 1
-LEFT JOIN expired_items AS x ON x.collection_id = i.collection_id AND x.item_id = i.item_id;
+LEFT JOIN expired_items AS x
+  ON x.collection_id = i.collection_id COLLATE "default" AND x.item_id = i.item_id COLLATE "default";
 
 -- name: item_units(rows)
 SELECT i.collection_id, i.item_id, i.wal_id FROM json_array_elements(:rows::json) AS k (pair)

@@ -80,7 +80,8 @@ SELECT tallgrass_keep_partitions(:now) AS dropped;
 -- name: expirable_items(dataset, collection_id, days, ended_before, after_id, size)
 -- A dataset's items that are not marked, or with another time than theirs, in the order of their ids.
 SELECT i.item_id, i.end_at FROM stac_items AS i JOIN wal_records AS r ON r.wal_id = i.wal_id
-LEFT JOIN expired_items AS x ON x.collection_id = i.collection_id AND x.item_id = i.item_id
+LEFT JOIN expired_items AS x
+  ON x.collection_id = i.collection_id COLLATE "default" AND x.item_id = i.item_id COLLATE "default"
 WHERE i.collection_id = :collection_id AND r.dataset = :dataset AND i.item_id > :after_id
   AND ((x.item_id IS NULL AND i.end_at < :ended_before)
     OR (x.reason = 'policy' AND x.expires_at <> i.end_at + :days * interval '24 hours'))

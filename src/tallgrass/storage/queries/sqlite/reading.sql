@@ -3,34 +3,49 @@
 -- part: wanted
 -- What no index tells of a record: its code, and why it was tried last or is to be tried again.
 (:error_code IS NULL OR last_error_code = :error_code)
-  AND (:intent IS NULL OR rerun_intent = :intent OR EXISTS (SELECT 1 FROM wal_attempts AS a
-    WHERE a.wal_id = r.wal_id AND a.attempt_no = r.attempts AND a.intent = :intent))
+  AND (:intent IS NULL OR rerun_intent = :intent OR :intent = (SELECT a.intent FROM wal_attempts AS a
+    WHERE a.wal_id = r.wal_id AND a.attempt_no = r.attempts))
+
+-- Pages are ids alone, from the index; the records of the few that are shown are read after that.
 
 -- name: page(dataset, status, after, before, error_code, intent, size)
-SELECT r.* FROM wal_records AS r
+SELECT r.wal_id FROM wal_records AS r
 WHERE dataset = :dataset AND status = :status AND wal_id > :after AND wal_id < :before
   AND {wanted}
 ORDER BY wal_id LIMIT :size;
 
 -- name: page_newest(dataset, status, after, before, error_code, intent, size)
-SELECT r.* FROM wal_records AS r
+SELECT r.wal_id FROM wal_records AS r
 WHERE dataset = :dataset AND status = :status AND wal_id > :after AND wal_id < :before
   AND {wanted}
 ORDER BY wal_id DESC LIMIT :size;
 
+-- name: page_of_all(after, before, error_code, intent, size)
+SELECT r.wal_id FROM wal_records AS r WHERE wal_id > :after AND wal_id < :before
+  AND {wanted}
+ORDER BY wal_id LIMIT :size;
+
+-- name: page_of_all_newest(after, before, error_code, intent, size)
+SELECT r.wal_id FROM wal_records AS r WHERE wal_id > :after AND wal_id < :before
+  AND {wanted}
+ORDER BY wal_id DESC LIMIT :size;
+
 -- name: stale_page(dataset, after, before, error_code, intent, size)
-SELECT r.* FROM wal_records AS r
+SELECT r.wal_id FROM wal_records AS r
 WHERE status = 'succeeded' AND last_error_code IS NOT NULL AND wal_id > :after AND wal_id < :before
   AND (:dataset IS NULL OR dataset = :dataset)
   AND {wanted}
 ORDER BY wal_id LIMIT :size;
 
 -- name: stale_page_newest(dataset, after, before, error_code, intent, size)
-SELECT r.* FROM wal_records AS r
+SELECT r.wal_id FROM wal_records AS r
 WHERE status = 'succeeded' AND last_error_code IS NOT NULL AND wal_id > :after AND wal_id < :before
   AND (:dataset IS NULL OR dataset = :dataset)
   AND {wanted}
 ORDER BY wal_id DESC LIMIT :size;
+
+-- name: records_of_ids(rows)
+SELECT r.* FROM json_each(:rows) AS unit JOIN wal_records AS r ON r.wal_id = unit.value;
 
 -- name: uri_page(prefix, after, size)
 SELECT * FROM wal_records

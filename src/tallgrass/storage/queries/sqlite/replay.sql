@@ -92,7 +92,7 @@ ORDER BY p.wal_id LIMIT :size;
 SELECT p.replay_run_id, p.wal_id, p.version, p.action, p.outcome, p.reason, p.attempt_no,
   p.mismatch, p.changes, r.dataset, r.stac_collection_id, r.stac_item_id
 FROM replay_runs AS u
-JOIN replay_run_records AS p ON p.replay_run_id = u.replay_run_id AND p.wal_id = :wal_id
+CROSS JOIN replay_run_records AS p ON p.replay_run_id = u.replay_run_id AND p.wal_id = :wal_id
 JOIN wal_records AS r ON r.wal_id = p.wal_id
 ORDER BY u.started_at, u.replay_run_id;
 
