@@ -6,6 +6,7 @@ left out with a reason is an error: a new page is measured from its first day.
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from bench.console_rows import PARKED, RARE, RARE_ACTION, RARE_ACTOR
@@ -145,7 +146,8 @@ def _places(get: Get) -> Iterator[tuple[str, str]]:
     held = get(f"{API}/quarantine?limit=1")
     yield "quarantined", held["units"][0]["wal_id"]
     yield "day", failed["records"][len(failed["records"]) // 2]["time_range_start"][:10]
-    yield "day2", failed["records"][-1]["time_range_start"][:10]
+    last_day = date.fromisoformat(failed["records"][-1]["time_range_start"][:10])
+    yield "day2", str(last_day + timedelta(days=1))
     yield "records_cursor", _deep(get, f"{API}/records?order=newest")
     yield "events_cursor", _deep(get, f"{API}/outbox/events?")
     yield "audit_cursor", _deep(get, f"{API}/audit?order=newest")

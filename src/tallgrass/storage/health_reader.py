@@ -1,13 +1,14 @@
 """Reading where the ledger stands. Each answer comes from a range of an index, of bounded size."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tallgrass.ledger.identity import first_wal_id_of
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.storage.rows import instant, instant_or_none
-from tallgrass.storage.unit_of_work import Database, Transaction
+from tallgrass.storage.unit_of_work import Database, Row
 
 #: Of each dataset and status: the last announced object is among them.
 _NEWEST = 200
@@ -67,10 +68,16 @@ class HealthReader:
     def datasets(self, max_attempts_of: Callable[[str], int]) -> dict[str, DatasetStand]:
         """Return where each dataset stands that the ledger knows."""
         with self._database.reading() as tx:
-            return {
-                name: _stand(tx, name, max_attempts_of(name) - _ATTEMPTS_LEFT)
-                for name in _names(tx)
-            }
+            stands = tx.select("dataset_stands", newest=_NEWEST)
+            spent = tx.select("attempts_spent")
+        near = Counter[str]()
+        for row in spent:
+            if row["spent"] >= max_attempts_of(row["dataset"]) - _ATTEMPTS_LEFT:
+                near[row["dataset"]] += row["records"]
+        by_dataset: dict[str, dict[str, Row]] = {}
+        for row in stands:
+            by_dataset.setdefault(row["dataset"], {})[row["status"]] = row
+        return {name: _stand(rows, near[name]) for name, rows in by_dataset.items()}
 
     def lost_workers(self) -> LostWorkers:
         """Count workers whose lease ended, and those that were shut out lately."""
@@ -87,60 +94,40 @@ class HealthReader:
         """
         after = first_wal_id_of(since)
         with self._database.reading() as tx:
-            names = list(_names(tx))
+            counted = tx.select("count_since", after=after)
+            found: dict[str, list[Success]] = {row["dataset"]: [] for row in counted}
             if most is not None:
-                size = min(size, max(1, most // max(1, len(names))))
-            found = {name: _successes(tx, name, after, size) for name in names}
-            counts = {
-                status: sum(_count(tx, name, status, after) for name in names) for status in Status
-            }
+                size = min(size, max(1, most // max(1, len(found))))
+            for row in tx.select("newest_successes", after=after, size=size):
+                found[row["dataset"]].append(_success(row))
             replays = tx.select("count_mismatches", since=since)[0]
+        counts = Counter[str]()
+        for row in counted:
+            counts[row["status"]] += row["records"]
         return Window(
             successes=found,
-            units=sum(counts.values()),
+            units=counts.total(),
             failed=counts[Status.FAILED],
             replayed=replays["records"],
             mismatches=replays["mismatches"],
         )
 
 
-def _names(tx: Transaction) -> Iterator[str]:
-    return (row["dataset"] for row in tx.select("datasets"))
+def _success(row: Row) -> Success:
+    return Success(
+        event_time=instant(row["event_time"]),
+        claimed_at=instant(row["claimed_at"]),
+        closed_at=instant(row["closed_at"]),
+    )
 
 
-def _count(tx: Transaction, dataset: str, status: Status, after: str) -> int:
-    rows = tx.select("count_since", dataset=dataset, status=status.value, after=after)
-    number: int = rows[0]["records"]
-    return number
-
-
-def _successes(tx: Transaction, dataset: str, after: str, size: int) -> list[Success]:
-    return [
-        Success(
-            event_time=instant(row["event_time"]),
-            claimed_at=instant(row["claimed_at"]),
-            closed_at=instant(row["closed_at"]),
-        )
-        for row in tx.select("newest_successes", dataset=dataset, after=after, size=size)
-    ]
-
-
-def _stand(tx: Transaction, dataset: str, spent: int) -> DatasetStand:
-    def since(status: Status) -> datetime | None:
-        rows = tx.select("unfinished_since", dataset=dataset, status=status.value)
-        return instant_or_none(rows[0]["oldest"])
-
-    newest = {
-        status: tx.select("newest_announced", dataset=dataset, status=status.value, size=_NEWEST)[0]
-        for status in Status
-    }
-    heard = (instant_or_none(row["heard_at"]) for row in newest.values())
-    done = newest[Status.SUCCEEDED]
-    near = tx.select("count_near_limit", dataset=dataset, spent=spent)[0]
+def _stand(rows: Mapping[str, Row], near_limit: int) -> DatasetStand:
+    heard = (instant_or_none(row["heard_at"]) for row in rows.values())
+    done = rows[Status.SUCCEEDED]
     return DatasetStand(
-        pending_since=since(Status.PENDING),
-        in_progress_since=since(Status.IN_PROGRESS),
-        near_limit=near["records"],
+        pending_since=instant_or_none(rows[Status.PENDING]["unfinished_since"]),
+        in_progress_since=instant_or_none(rows[Status.IN_PROGRESS]["unfinished_since"]),
+        near_limit=near_limit,
         heard_at=max((each for each in heard if each is not None), default=None),
         done_at=instant_or_none(done["heard_at"]),
         data_until=instant_or_none(done["data_until"]),

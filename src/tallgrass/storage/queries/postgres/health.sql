@@ -4,3 +4,32 @@
 SELECT count(*) AS records, count(*) FILTER (WHERE p.mismatch) AS mismatches
 FROM replay_runs AS r JOIN replay_run_records AS p ON p.replay_run_id = r.replay_run_id
 WHERE r.started_at >= :since AND p.outcome = 'done';
+
+-- name: attempts_spent()
+-- How many unfinished units have so many attempts of their budget behind them.
+WITH RECURSIVE found (dataset) AS (
+  SELECT min(dataset) FROM wal_records
+  UNION ALL
+  SELECT (SELECT min(r.dataset) FROM wal_records AS r WHERE r.dataset > found.dataset)
+  FROM found WHERE found.dataset IS NOT NULL)
+SELECT f.dataset, u.spent, u.records FROM found AS f CROSS JOIN LATERAL (
+  SELECT r.attempts - r.budget_from AS spent, count(*) AS records FROM wal_records AS r
+  WHERE r.dataset = f.dataset
+    AND (r.status = 'pending' OR r.status = 'in_progress' OR r.status = 'failed')
+  GROUP BY 1) AS u
+WHERE f.dataset IS NOT NULL;
+
+-- name: newest_successes(after, size)
+-- What a replay, a repair or a backfill brought late was never promised to be quick.
+WITH RECURSIVE found (dataset) AS (
+  SELECT min(dataset) FROM wal_records
+  UNION ALL
+  SELECT (SELECT min(r.dataset) FROM wal_records AS r WHERE r.dataset > found.dataset)
+  FROM found WHERE found.dataset IS NOT NULL)
+SELECT f.dataset, n.event_time, n.claimed_at, n.closed_at FROM found AS f CROSS JOIN LATERAL (
+  SELECT a.event_time, a.claimed_at, a.closed_at
+  FROM wal_records AS r JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.applied_attempt
+  WHERE r.dataset = f.dataset AND r.status = 'succeeded' AND r.wal_id > :after
+    AND a.replay_run_id IS NULL AND (a.intent = 'ingest' OR a.intent = 'reingest')
+  ORDER BY r.wal_id DESC LIMIT :size) AS n
+WHERE f.dataset IS NOT NULL;
