@@ -4,7 +4,7 @@
     python -m tools.generate_docs --check    say what differs; exit 1 if anything does
 
 A generated part stands in a hand-written document between ``<!-- generated: NAME -->`` and
-``<!-- end -->``. The schemas are generated whole.
+``<!-- end -->``. The schemas and the picture of the state machine are generated whole.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tallgrass.ledger.record import WalAttempt, WalRecord, field_models
 from tools.conformance_list import ROOT
-from tools.generated_parts import PARTS
+from tools.generated_parts import PARTS, state_machine_picture
 from tools.record_schema import attempt_schema, record_schema
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def wanted(docs: Path) -> Iterator[tuple[Path, str]]:
         text = path.read_text(encoding="utf-8")
         if _BEGIN.search(text):
             yield path, with_parts(text, str(path.relative_to(docs)))
+    yield docs / "images" / "state-machine.svg", state_machine_picture()
     schemas = docs / "reference" / "schemas"
     yield schemas / "wal-record.schema.json", _json(record_schema(field_models(WalRecord)))
     yield schemas / "wal-attempt.schema.json", _json(attempt_schema(field_models(WalAttempt)))
