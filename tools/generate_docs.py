@@ -4,7 +4,8 @@
     python -m tools.generate_docs --check    say what differs; exit 1 if anything does
 
 A generated part stands in a hand-written document between ``<!-- generated: NAME -->`` and
-``<!-- end -->``. The schemas and the picture of the state machine are generated whole.
+``<!-- end -->``. The schemas and the picture of the state machine are generated whole; the
+README's part between ``<!-- proof -->`` and ``<!-- /proof -->`` comes from the page of reliability.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from typing import TYPE_CHECKING
 from tallgrass.ledger.record import WalAttempt, WalRecord, field_models
 from tools.conformance_list import ROOT
 from tools.generated_parts import PARTS, state_machine_picture
+from tools.proof_summary import proof_summary
 from tools.record_schema import attempt_schema, record_schema
+from tools.reliability import replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +71,10 @@ def wanted(docs: Path) -> Iterator[tuple[Path, str]]:
         if _BEGIN.search(text):
             yield path, with_parts(text, str(path.relative_to(docs)))
     yield docs / "images" / "state-machine.svg", state_machine_picture()
+    readme = docs.parent / "README.md"
+    if readme.is_file():
+        proof = proof_summary((docs / "reference" / "reliability.md").read_text(encoding="utf-8"))
+        yield readme, replaced(readme.read_text(encoding="utf-8"), "proof", proof.rstrip())
     schemas = docs / "reference" / "schemas"
     yield schemas / "wal-record.schema.json", _json(record_schema(field_models(WalRecord)))
     yield schemas / "wal-attempt.schema.json", _json(attempt_schema(field_models(WalAttempt)))

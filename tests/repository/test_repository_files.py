@@ -75,3 +75,22 @@ def test_the_migration_rule_is_written_down() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     for word in ("never edited", "SHA256SUMS", "second reviewer", "both", "upgrade test"):
         assert word in text
+
+
+def test_every_package_is_in_the_layout() -> None:
+    """Contributors find each package of the source in the listing, in its place in the flow."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    layout = text.partition("    src/tallgrass/\n")[2].partition("\n\n")[0]
+    named = set(re.findall(r"([a-z_]+)/", layout))
+    packages = {path.parent.name for path in (ROOT / "src" / "tallgrass").glob("*/__init__.py")}
+    assert named == packages
+
+
+def test_tracked_files_have_plain_names() -> None:
+    """No file is kept under a name that a program in trouble gave it."""
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("no checkout: git does not list files here")
+    names = [name.decode() for name in done.stdout.split(b"\0") if name]
+    assert names
+    assert [name for name in names if not re.fullmatch(r"[\w@+.][\w@+./-]*", name, re.ASCII)] == []
