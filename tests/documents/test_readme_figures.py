@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     import pytest
 
 README = read(ROOT / "README.md")
-COUNTS: dict[str, int | str] = {"cycles": 200, "first seed": "7", "kills": 1234, "lost": 0, "stale": 0}
+COUNTS: dict[str, int | str] = {
+    "cycles": 200,
+    "first seed": "7",
+    "kills": 1234,
+    "lost": 0,
+    "stale": 0,
+}
 
 
 def test_the_promises_are_those_of_their_page() -> None:
