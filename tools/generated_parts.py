@@ -26,7 +26,7 @@ from tallgrass.ledger.vocabulary import (
 )
 from tallgrass.settings import SETTINGS, TABLES
 from tallgrass.telemetry.names import EVENTS, METRICS, SPANS
-from tools import conformance_page, dataset_page
+from tools import conformance_page, dataset_page, library_page
 from tools.conformance_list import DOCUMENTS
 from tools.state_diagram import state_diagram
 
@@ -272,6 +272,7 @@ PARTS: dict[str, Callable[[], str]] = {
         f"conformance-{name.lower()}": functools.partial(conformance_page.document_part, name)
         for name in DOCUMENTS
     },
+    "library": library_page.library,
     "datasets-read": dataset_page.read_keys,
     "datasets-generic": dataset_page.generic_keys,
 }

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib import import_module
+from inspect import isclass, isroutine
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from tallgrass.telemetry.names import METRICS
 from tests.documents.markdown import DOCS, ROOT, read, rows, section, words
 from tests.documents.test_generated import LEGAL
 from tests.plugins.conformance import ids_of
 from tests.repository.test_conformance_markers import marked_ids
 from tools.conformance_list import load_conformance_list
 from tools.conformance_page import document_part
+from tools.library_page import public_names
 from tools.marked_tests import ids_to_tests, marked_tests
 
 if TYPE_CHECKING:
@@ -172,3 +176,44 @@ def test_tests_that_the_promises_name_are_there() -> None:
         named = [word for word in words(promise) if word.startswith("tests/")]
         assert named
         assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_every_public_name_is_documented() -> None:
+    """Each has a docstring that says what it is, and stands in the page under its module."""
+    page = read(DOCS / "reference" / "library.md")
+    found = list(public_names())
+    assert len(found) > 50
+    for module, name, value in found:
+        line = next(x for x in section(page, module).splitlines() if x.startswith(f"| `{name}` |"))
+        if callable(value):
+            # A dataclass without a docstring of its own gets its signature as one.
+            assert value.__doc__, name
+            assert not value.__doc__.startswith(f"{name}("), name
+            assert value.__doc__.split()[0] in line
+
+
+def test_every_name_that_is_exported_has_a_docstring() -> None:
+    """What any module lists in `__all__` says what it is."""
+    package = ROOT / "src" / "tallgrass"
+    checked = 0
+    for path in sorted(package.rglob("*.py")):
+        if not re.search(r"^__all__ = ", read(path), re.MULTILINE):
+            continue
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        module = import_module(".".join(parts).removesuffix(".__init__"))
+        for name in module.__all__:
+            value = getattr(module, name)
+            if isclass(value) or isroutine(value):  # not aliases of types, not constants
+                assert value.__doc__, f"{module.__name__}.{name}"
+                checked += 1
+    assert checked > 60
+
+
+def test_names_elsewhere_lead_to_names_here() -> None:
+    """What other suites call otherwise is a metric of ours; none of their names is one."""
+    table = rows(section(read(DOCS / "reference" / "telemetry.md"), "Names elsewhere"))
+    assert len(table) == 7
+    for there, here in table:
+        assert words(there)[0] not in METRICS
+        assert words(here)
+        assert set(words(here)) <= METRICS.keys()
