@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.documents.demo_world import commands, demo_world, make_demo
-from tests.documents.markdown import DOCS, code_block, read
+from tests.documents.markdown import DOCS, ROOT, all_documents, code_block, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,3 +176,38 @@ def test_stacks_are_planned(world: DemoWorld, number: int) -> None:
     done = world.type_in(line)
     kinds = [each["Type"] for each in json.loads(done.out)["Resources"].values()]
     assert kinds.count("AWS::SQS::Queue") == 2
+
+
+def test_the_catalog_is_exported_and_its_collections_refreshed(world: DemoWorld) -> None:
+    """how-to/catalog.md: each form holds what was chosen; a schema that is missing is named."""
+    served, *lines = [line for line in commands("how-to/catalog.md") if not line.startswith("pip")]
+    assert served == "tallgrass stac serve --port 8080"  # runs on: tests/web
+    assert len(lines) == 6
+    (world.folder / "schemas").mkdir()
+    done = [world.type_in(line) for line in lines]
+    # The folder of schemas is empty: documents with extensions cannot be judged.
+    assert [each.code for each in done] == [0, 0, 0, 1, 1, 0], [each.err for each in done]
+    assert len((world.folder / "items.ndjson").read_bytes().splitlines()) == 288
+    assert (world.folder / "catalog" / "catalog.json").is_file()
+    assert (world.folder / "items.parquet").read_bytes()[:4] == b"PAR1"
+    assert "proj" in done[3].out + done[3].err
+
+
+def test_a_key_is_explained(world: DemoWorld) -> None:
+    """how-to/inspect.md: its first call tells run and valid time of a forecast."""
+    found = json.loads(world.type_in(commands("how-to/inspect.md")[0]).out)
+    assert found["reference_time"] == "2024-05-10T12:00:00.000000Z"
+    assert found["valid_time"] == "2024-05-10T14:00:00.000000Z"
+
+
+def test_extras_that_pages_name_exist() -> None:
+    """What a page says to install is an extra of the package."""
+    project = tomllib.loads(read(ROOT / "pyproject.toml"))["project"]
+    named = {
+        extra
+        for path in all_documents()
+        for extras in re.findall(r"pip install '(?:tallgrass|\.)\[([a-z,]+)\]", read(path))
+        for extra in extras.split(",")
+    }
+    assert len(named) > 5
+    assert named <= project["optional-dependencies"].keys()

@@ -40,7 +40,8 @@ PLAYED_BY = {
     "test_pages_in_a_demo.py": (
         "concepts/datasets.md", "concepts/poison-messages.md",
         "governance/actors-and-approvals.md", "governance/policies.md",
-        "how-to/aws.md", "how-to/backfill.md", "how-to/reconcile.md", "how-to/retention.md",
+        "how-to/aws.md", "how-to/backfill.md", "how-to/catalog.md",
+        "how-to/reconcile.md", "how-to/retention.md",
         "how-to/telemetry-files.md", "how-to/verify.md",
         "replay/replay-engine/replay-cli-usage.md", "replay/replay-engine/replay-engine.md",
     ),
@@ -49,7 +50,6 @@ PLAYED_BY = {
 #: their calls are read by the command line, and these tests run the same commands elsewhere.
 RUN_ELSEWHERE = {
     "concepts/messages.md": "tests/cli/test_inspect.py",
-    "how-to/catalog.md": "tests/cli/test_stac.py",
     "how-to/console.md": "tests/cli/test_console.py",
     "how-to/follow.md": "tests/cli/test_follow.py",
     "how-to/held-back.md": "tests/api/test_dead_letters.py",
