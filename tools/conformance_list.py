@@ -87,4 +87,6 @@ def _requirement(entry: dict[str, Any]) -> Requirement:
     texts = [entry[key] for key in ("requirement", "planned", "waived") if key in entry]
     if not all(isinstance(text, str) and text.strip() for text in texts):
         raise ConformanceListError(f"{name}: has an empty text")
+    if requirement.waived and "instead" not in requirement.waived.lower():
+        raise ConformanceListError(f"{name}: the waiver does not say what holds instead")
     return requirement

@@ -4,8 +4,10 @@
     python -m tools.generate_docs --check    say what differs; exit 1 if anything does
 
 A generated part stands in a hand-written document between ``<!-- generated: NAME -->`` and
-``<!-- end -->``. The schemas are generated whole. The front page, README.md, has figures of the
-last benchmark between ``<!-- bench -->`` and ``<!-- /bench -->``.
+``<!-- end -->``. The schemas and the picture of the state machine are generated whole. The front
+page, README.md, has figures of the last benchmark between ``<!-- bench -->`` and
+``<!-- /bench -->``, and of the last proofs, from the page of reliability, between
+``<!-- proof -->`` and ``<!-- /proof -->``.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from typing import TYPE_CHECKING
 from tallgrass.ledger.record import WalAttempt, WalRecord, field_models
 from tools import bench_page
 from tools.conformance_list import ROOT
-from tools.generated_parts import PARTS
+from tools.generated_parts import PARTS, state_machine_picture
+from tools.proof_summary import proof_summary
 from tools.record_schema import attempt_schema, record_schema
+from tools.reliability import replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,10 +34,6 @@ DOCS = ROOT / "docs"
 
 _PART = re.compile(
     r"^(?P<begin><!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(?P<end>^<!-- end -->$)",
-    re.DOTALL | re.MULTILINE,
-)
-_BENCH = re.compile(
-    r"^(?P<begin><!-- bench -->\n)(?P<body>.*?)(?P<end>^<!-- /bench -->$)",
     re.DOTALL | re.MULTILINE,
 )
 _BEGIN = re.compile(r"^<!-- generated:", re.MULTILINE)
@@ -73,20 +73,23 @@ def wanted(docs: Path) -> Iterator[tuple[Path, str]]:
         text = path.read_text(encoding="utf-8")
         if _BEGIN.search(text):
             yield path, with_parts(text, str(path.relative_to(docs)))
-    yield from _with_benchmarks(docs)
+    yield docs / "images" / "state-machine.svg", state_machine_picture()
+    plot, readme = bench_page.plot(), docs.parent / "README.md"
+    if plot is not None:
+        yield docs / "reference" / bench_page.PLOT, plot
+    if readme.is_file():
+        yield readme, _front_page(readme.read_text(encoding="utf-8"), docs)
     schemas = docs / "reference" / "schemas"
     yield schemas / "wal-record.schema.json", _json(record_schema(field_models(WalRecord)))
     yield schemas / "wal-attempt.schema.json", _json(attempt_schema(field_models(WalAttempt)))
 
 
-def _with_benchmarks(docs: Path) -> Iterator[tuple[Path, str]]:
-    """Yield what shows the last full benchmark beside the reference page; nothing without one."""
-    plot, summary, readme = bench_page.plot(), bench_page.summary(), docs.parent / "README.md"
-    if plot is not None:
-        yield docs / "reference" / bench_page.PLOT, plot
-    if summary is not None and readme.is_file():
-        text = readme.read_text(encoding="utf-8")
-        yield readme, _BENCH.sub(lambda match: f"{match['begin']}{summary}{match['end']}", text)
+def _front_page(text: str, docs: Path) -> str:
+    """Return the front page with the figures of the last proofs, and of the last full benchmark."""
+    reliability = (docs / "reference" / "reliability.md").read_text(encoding="utf-8")
+    text = replaced(text, "proof", proof_summary(reliability).rstrip())
+    summary = bench_page.summary()
+    return text if summary is None else replaced(text, "bench", summary.rstrip())
 
 
 def with_parts(text: str, name: str) -> str:

@@ -26,7 +26,9 @@ from tallgrass.ledger.vocabulary import (
 )
 from tallgrass.settings import SETTINGS, TABLES
 from tallgrass.telemetry.names import EVENTS, METRICS, SPANS
-from tools import bench_page
+from tools import bench_page, conformance_page, dataset_page, library_page
+from tools.conformance_list import DOCUMENTS
+from tools.state_diagram import state_diagram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -123,6 +125,11 @@ def _diagram() -> str:
     lines += [f"    {edge.source or '[*]'} --> {edge.target}" for edge in EDGES]
     lines += [f"    {status} --> [*]" for status in Status if status in TERMINAL]
     return "\n".join([*lines, "```", ""])
+
+
+def state_machine_picture() -> str:
+    """Return the picture of the statuses and their edges."""
+    return state_diagram(EDGES)
 
 
 def _attempt_edges() -> str:
@@ -261,4 +268,12 @@ PARTS: dict[str, Callable[[], str | None]] = {
     "spans": _spans,
     "log-events": _log_events,
     "command-codes": functools.partial(_codes, CodeScope.COMMAND),
+    "conformance-counts": conformance_page.counts,
+    **{
+        f"conformance-{name.lower()}": functools.partial(conformance_page.document_part, name)
+        for name in DOCUMENTS
+    },
+    "library": library_page.library,
+    "datasets-read": dataset_page.read_keys,
+    "datasets-generic": dataset_page.generic_keys,
 }

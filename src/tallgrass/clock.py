@@ -13,9 +13,6 @@ from tallgrass.errors import InvalidInput
 #: A clock is any callable that returns the current instant as an aware UTC datetime.
 Clock = Callable[[], datetime]
 
-#: Length of every instant that this package writes: ``2026-11-15T21:05:00.000000Z``.
-INSTANT_WIDTH = 27
-
 _RFC3339 = re.compile(
     r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:[.]\d+)?(?:[Zz]|[+-]\d{2}:\d{2})", re.ASCII
 )

@@ -40,6 +40,11 @@ def test_the_tour_is_real(tmp_path: Path, number: int) -> None:
             name, _, value = words[1].partition("=")
             env[name] = value
             continue
+        if words[0] == "unset":
+            # The two parts of the tour are one shell for a reader, and two tests here.
+            assert words[1] in README.partition(command)[0]
+            env.pop(words[1], None)
+            continue
         assert words[0] == "tallgrass"
         done = tallgrass(*words[1:], cwd=tmp_path, env=env)
         shown(expected, done.out + done.err)

@@ -10,6 +10,7 @@ import pytest
 
 from tallgrass.errors import ApprovalInvalid, InvalidInput, NotAuthorized, UnknownRecord
 from tallgrass.governance.approvals import ApprovalState, Verdict
+from tallgrass.storage.actor_store import run_guarded
 from tests.support.backends import ManualClock
 from tests.support.governance import plan, set_up, state_of_tables
 
@@ -205,13 +206,21 @@ def test_a_request_needs_an_operator_a_reason_and_actors(backend: Backend) -> No
     assert backend.sql("SELECT count(*) FROM approvals") == [(0,)]
 
 
-def test_a_refused_use_can_be_kept_in_the_log(backend: Backend) -> None:
-    """Whoever calls `use` notes the refusal once the transaction is undone."""
+def test_a_refused_use_is_kept_in_the_log(backend: Backend) -> None:
+    """The guard that runs the transaction notes the refusal once the transaction is undone."""
     people = set_up(backend)
     approval = people.request()
-    with pytest.raises(ApprovalInvalid) as refused:
-        people.use(approval)
-    people.stores.approvals.note_refusal(approval.approval_id, refused.value, by=people.otto)
+    place = f"approval:{approval.approval_id}"
+    stores = people.stores
+    with pytest.raises(ApprovalInvalid):
+        run_guarded(
+            stores.runner,
+            lambda tx: stores.approvals.use(
+                tx, approval.approval_id, purpose=approval.purpose,
+                subject_sha256=approval.subject_sha256, used_for="run-1", by=people.otto,
+            ),
+            people.otto, "approval_use", place,
+        )  # fmt: skip
     assert actions(backend, approval.approval_id)[-1] == (
         "otto", "approval_use_refused", "approval_invalid",
     )  # fmt: skip

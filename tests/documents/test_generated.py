@@ -155,6 +155,9 @@ def test_an_edited_migration_is_noticed(
         ("replay/wal/wal-record-model.md", "`last_error_code` | text", "`last_error` | text"),
         ("replay/wal/wal-state-machine.md", "a worker claims it", "anybody claims it"),
         ("reference/schemas/wal-record.schema.json", '"minimum": 1', '"minimum": 0'),
+        ("reference/conformance.md", "- `contract/test_claiming.py::", "- `test_claiming.py::"),
+        ("reference/datasets.md", "| `goes-glm` |", "| `goes-lightning` |"),
+        ("images/state-machine.svg", 'data-edge="failed pending"', 'data-edge="failed failed"'),
     ],
 )
 def test_an_edited_generated_part_is_noticed(

@@ -78,6 +78,7 @@ def test_a_plain_entry_is_read(tmp_path: Path) -> None:
         (ENTRY.replace('document = "WAL"', 'document = "SM"'), "does not belong"),
         (ENTRY + 'planned = "outbox"\nwaived = "never"', "both planned and waived"),
         (ENTRY + 'waived = " "', "empty text"),
+        (ENTRY + 'waived = "nobody wants it"', "does not say what holds instead"),
     ],
 )
 def test_a_wrong_list_is_refused(tmp_path: Path, text: str, message: str) -> None:

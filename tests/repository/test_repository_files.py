@@ -12,6 +12,22 @@ TARGETS = (
 )  # fmt: skip
 
 
+#: Suites of one thing that share one scene; none of them may grow by more than a tenth.
+LONG_SUITES = {
+    "tests/contract/test_outbox_delivery.py": 810,
+    "tests/contract/test_retention.py": 820,
+    "tests/datasets/test_loader.py": 590,
+    "tests/evidence/test_cloud_objects.py": 700,
+    "tests/intake/test_sns_signatures.py": 550,
+    "tests/inventory/test_backfill.py": 660,
+    "tests/nodes/test_compensation.py": 670,
+    "tests/nodes/test_node_runner.py": 830,
+    "tests/outbox/test_publishing.py": 590,
+    "tests/replay/test_drain.py": 830,
+}
+LINES_MAX = 500
+
+
 def lines_of(name: str) -> list[str]:
     """Return a file's lines without comments and blanks."""
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
@@ -86,3 +102,31 @@ def test_the_migration_rule_is_written_down() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     for word in ("never edited", "SHA256SUMS", "second reviewer", "both", "upgrade test"):
         assert word in text
+
+
+def test_every_package_is_in_the_layout() -> None:
+    """Contributors find each package of the source in the listing, in its place in the flow."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    layout = text.partition("    src/tallgrass/\n")[2].partition("\n\n")[0]
+    named = set(re.findall(r"([a-z_]+)/", layout))
+    packages = {path.parent.name for path in (ROOT / "src" / "tallgrass").glob("*/__init__.py")}
+    assert named == packages
+
+
+def test_tracked_files_have_plain_names() -> None:
+    """No file is kept under a name that a program in trouble gave it."""
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("no checkout: git does not list files here")
+    names = [name.decode() for name in done.stdout.split(b"\0") if name]
+    assert names
+    assert [name for name in names if not re.fullmatch(r"[\w@+.][\w@+./-]*", name, re.ASCII)] == []
+
+
+def test_no_module_is_long_without_a_reason() -> None:
+    """Source, tools and benchmarks stay below 500 lines; longer suites are listed."""
+    for folder in ("src", "tests", "tools", "bench", "examples"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            name = path.relative_to(ROOT).as_posix()
+            lines = len(path.read_text(encoding="utf-8").splitlines())
+            assert lines <= LONG_SUITES.get(name, LINES_MAX), name

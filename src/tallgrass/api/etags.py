@@ -6,13 +6,11 @@ has moved on, nothing is done and the answer says what it is now.
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Final
 
 from tallgrass.api.problems import RequestRefused
 from tallgrass.canonical_json import sha256_hex
 from tallgrass.errors import InvalidInput
 
-IF_MATCH: Final = "if-match"
 _TAG_CHARS = 32
 
 

@@ -82,11 +82,7 @@ def turn_on(
 ) -> None:
     """Stop work. What is under way finishes; what arrives waits in the ledger."""
     chosen = _chosen(scopes, datasets, everything=everything)
-    with invocation.stores(read_only=False) as stores:
-        by = acting(stores, actor, action="switch_on")
-        catalogue = open_catalogue(invocation.config)
-        after = turn_switches(stores, catalogue, chosen, is_on=True, actor=by, reason=reason)
-    _report(after, as_json=as_json)
+    _report(_turn(invocation, chosen, actor, reason, is_on=True), as_json=as_json)
 
 
 @command.command(
@@ -107,11 +103,7 @@ def turn_off(
 ) -> None:
     """Let work go on. `--all` clears the switch for all datasets, not those of single ones."""
     chosen = _chosen(scopes, datasets, everything=everything)
-    with invocation.stores(read_only=False) as stores:
-        by = acting(stores, actor, action="switch_off")
-        catalogue = open_catalogue(invocation.config)
-        after = turn_switches(stores, catalogue, chosen, is_on=False, actor=by, reason=reason)
-    _report(after, as_json=as_json)
+    _report(_turn(invocation, chosen, actor, reason, is_on=False), as_json=as_json)
 
 
 @click.group(
@@ -158,6 +150,20 @@ def _chosen(
         raise click.UsageError(message)
     names = (ALL_DATASETS,) if everything else tuple(dict.fromkeys(datasets))
     return [(SwitchScope(scope), name) for scope in dict.fromkeys(scopes) for name in names]
+
+
+def _turn(
+    invocation: Invocation,
+    chosen: list[tuple[SwitchScope, str]],
+    actor: str | None,
+    reason: str,
+    *,
+    is_on: bool,
+) -> list[KillSwitch]:
+    with invocation.stores(read_only=False) as stores:
+        by = acting(stores, actor, action="switch_on" if is_on else "switch_off")
+        catalogue = open_catalogue(invocation.config)
+        return turn_switches(stores, catalogue, chosen, is_on=is_on, actor=by, reason=reason)
 
 
 def _report(switches: list[KillSwitch], *, as_json: bool) -> None:

@@ -15,10 +15,8 @@ from urllib.parse import unquote_to_bytes
 
 from tallgrass.canonical_json import sha256_hex
 from tallgrass.errors import InvalidInput
-from tallgrass.nodes.values import Values, hash_of_identity
+from tallgrass.nodes.values import hash_of_identity
 
-#: Of a node that declares none.
-DATA_VERSION_UNSAID: Final = "unversioned"
 ID_CHARS_MAX: Final = 128
 #: What every file system takes as one name.
 _NAME_BYTES_MAX: Final = 240
@@ -91,11 +89,6 @@ def declared_inputs(inputs: Any, uses: Iterable[str] | None) -> Any:
             code="node_declaration_invalid",
         )
     return {name: inputs[name] for name in uses if name in inputs}
-
-
-def inputs_hash_of(inputs: Any, values: Values) -> str:
-    """Return the hash of a node's inputs; a value without a stable form is refused."""
-    return values.hash_of(inputs)
 
 
 # --- ids as names of files ------------------------------------------------------------------------

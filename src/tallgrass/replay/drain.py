@@ -110,8 +110,6 @@ class DrainAround:
 class DrainDone:
     """What one call did."""
 
-    #: Letters that are not in the plan.
-    unplanned: int = 0
     sent: int = 0
     stopped: bool = False
     failed: bool = False
@@ -219,7 +217,6 @@ class Drain:
             # One whose hidden time ended comes again, under another receipt.
             self._held |= {message.message_id: message.receipt for message in messages}
             fresh = met.fresh(messages)
-            self._done.unplanned += sum(m.message_id not in todo for m in fresh)
             planned = {m.message_id: m for m in fresh if m.message_id in todo}
             if planned:
                 yield list(planned.values())

@@ -8,8 +8,8 @@ from uuid import UUID
 import orjson
 
 from tallgrass.canonical_json import canonical_text
-from tallgrass.errors import ApprovalInvalid, InvalidInput, NotAuthorized, Refused, UnknownRecord
-from tallgrass.governance.actors import UNKNOWN, Acting, Actor, Role, name_of
+from tallgrass.errors import ApprovalInvalid, InvalidInput, NotAuthorized, UnknownRecord
+from tallgrass.governance.actors import Acting, Actor, Role, name_of
 from tallgrass.governance.approvals import (
     Approval,
     ApprovalState,
@@ -22,7 +22,6 @@ from tallgrass.governance.approvals import (
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.storage.actor_store import (
     lock_governance,
-    refusal_entry,
     require_proved,
     run_guarded,
 )
@@ -122,7 +121,7 @@ class ApprovalStore:
         """Use an approval up, in the transaction of what it allows: both commit, or neither.
 
         Call it first in that transaction: it excludes other uses and decisions until the end.
-        A refusal is raised; `note_refusal` keeps it in the log once that transaction is undone.
+        A refusal is raised; `run_guarded` keeps it in the log once that transaction is undone.
         """
         lock_governance(tx)
         approval = _read(tx, approval_id)
@@ -159,12 +158,6 @@ class ApprovalStore:
     def read(self, tx: Transaction, approval_id: str) -> Approval:
         """Return an approval as it stands in the transaction."""
         return _read(tx, approval_id)
-
-    def note_refusal(self, approval_id: str, error: Refused, *, by: Acting) -> None:
-        """Keep in the log that somebody was refused the use of an approval."""
-        name = name_of(by) or UNKNOWN
-        entry = refusal_entry(name, "approval_use", f"approval:{approval_id}", error)
-        self._runner.run(lambda tx: write_audit(tx, tx.now(), [entry]))
 
     def find(self, approval_id: str) -> tuple[Approval, ApprovalState]:
         """Return an approval and where it stands."""

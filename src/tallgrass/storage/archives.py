@@ -12,11 +12,6 @@ from typing import Any, BinaryIO, Protocol
 
 from tallgrass.errors import ArchiveDamaged, ArchiveFull, ArchiveUnusable
 
-#: Writes a file's content.
-Write = Callable[[BinaryIO], None]
-#: A file's name by its SHA-256.
-NameOf = Callable[[str], str]
-
 _CHUNK = 1 << 20
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 

@@ -1,0 +1,46 @@
+"""The README's table of proof runs, from the figures in docs/reference/reliability.md."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOTHING = "No long run is published yet; `PUBLISH=1 make chaos` writes its figures.\n"
+
+_SECTION = re.compile(
+    r"^## (?P<title>[^\n]*?)(?:: `(?P<command>make [\w-]+)[^`]*`)?\n"
+    r"(?P<text>(?:(?!^## ).)*?)^<!-- (?P<name>[\w-]+) -->\n(?P<table>.*?)^<!-- /(?P=name) -->$",
+    re.DOTALL | re.MULTILINE,
+)
+#: Rows that tell of the run and not of what it found.
+_ABOUT = frozenset({"date", "commit", "first seed"})
+
+
+def proof_summary(page: str) -> str:
+    """Return a line for each run whose figures are published."""
+    lines = [
+        f"| {title} (`{command}`) | {_told(figures)} | {figures.get('date', '')} |\n"
+        for title, command, figures in published(page)
+    ]
+    head = "| what is broken | what was counted | last run |\n|---|---|---|\n"
+    return "".join([head, *lines]) if lines else NOTHING
+
+
+def published(page: str) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield title, command and figures of each run that wrote its part of the page."""
+    for found in _SECTION.finditer(page):
+        rows = re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|$", found["table"], re.MULTILINE)
+        if rows:
+            yield found["title"], found["command"] or f"make {found['name']}", dict(rows)
+
+
+def _told(figures: dict[str, str]) -> str:
+    """Return the figures in words; a nought is what was hoped for and stands out."""
+    return ", ".join(
+        f"**0** {name}" if value == "0" else f"{value} {name}"
+        for name, value in figures.items()
+        if name not in _ABOUT
+    )
