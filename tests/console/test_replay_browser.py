@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.console.test_browser import PATIENCE_MS, SHOWN, violations
+from tests.support.browser import SHOWN, signed_in, violations, width_of
 from tests.support.console import console_process
-from tests.support.governance import set_up, token_of
+from tests.support.governance import set_up
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser
 
     from tests.support.backends import Backend
 
@@ -19,19 +19,6 @@ PAGES = (
     "/governance/approvals", "/governance/changes", "/governance/incidents/INC-7",
     "/governance/actors", "/governance/audit",
 )  # fmt: skip
-
-
-def signed_in(context: BrowserContext, url: str, name: str) -> tuple[Page, list[str]]:
-    """Sign somebody in with their token; return their page, and what its console complains of."""
-    context.set_default_timeout(PATIENCE_MS)
-    page, complaints = context.new_page(), []
-    page.on("console", lambda told: complaints.append(told.text) if told.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(f"{url}/sign-in?next=/replay")
-    page.get_by_label("Your token").fill(token_of(name))
-    page.get_by_role("button", name="Sign in").click()
-    page.get_by_role("heading", name="Replay").wait_for()
-    return page, complaints
 
 
 def test_two_people_replay_in_browsers_and_every_page_is_accessible(
@@ -96,7 +83,7 @@ def test_two_people_replay_in_browsers_and_every_page_is_accessible(
             for scheme, width in SHOWN:
                 ann.emulate_media(color_scheme=scheme)
                 ann.set_viewport_size({"width": width, "height": 800})
-                assert ann.evaluate("document.documentElement.scrollWidth") <= width, path
+                assert width_of(ann) <= width, path
                 found[f"{path} {scheme} {width}"] = violations(ann)
         assert {path: told for path, told in found.items() if told} == {}
         assert (complaints, more) == ([], [])

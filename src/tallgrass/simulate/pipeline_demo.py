@@ -154,7 +154,15 @@ def play(folder: Path, *, units: int, seed: int, watcher: Watcher) -> DemoResult
 class PipelineDemo:
     """Plays the feed to one worker after the other; each method is a part of the story."""
 
-    def __init__(self, config: Config, folder: Path, feed: Feed, watcher: Watcher) -> None:
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        feed: Feed,
+        watcher: Watcher,
+        *,
+        start: datetime = FEED_START,
+    ) -> None:
         self._config = config
         self._folder = folder
         self._feed = feed
@@ -164,7 +172,7 @@ class PipelineDemo:
         def ids() -> uuid.UUID:
             return uuid.UUID(int=random.getrandbits(128), version=4)
 
-        self.clock = DemoClock(FEED_START)
+        self.clock = DemoClock(start)
         catalogue = default_catalogue()
         self.stores = open_stores(
             config,
