@@ -33,6 +33,8 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "climate_downscaling" / "run.
 #: Long enough for the feed, and for the last retry of what never succeeds.
 LENGTH = timedelta(hours=6)
 FAULTS = FeedFaults(truncated=0.008, zero_bytes=0.004, missing=0.004, poison=0.003)
+#: Messages that arrive before the worker looks again: it keeps up.
+CHUNK_MAX = 5
 POLICY = "POL-2031"
 #: Nobody answers there.
 NOWHERE = "http://127.0.0.1:9/graph"
@@ -49,6 +51,9 @@ folder = "{folder}/nodes/nodes"
 [console]
 plans_folder = "{folder}/plans"
 requests_per_minute = 6000
+
+[replay]
+max_records_per_second = 10000.0
 
 [outbox]
 attempts = 2
@@ -147,7 +152,8 @@ def ingest(folder: Path, feed: Feed, start: datetime) -> None:
     config = load_config(file=file, environment={})
     migrate_database(config)
     (folder / OBJECTS_NAME).mkdir()
-    with contextlib.closing(PipelineDemo(config, folder, feed, Watcher(), start=start)) as demo:
+    demo = PipelineDemo(config, folder, feed, Watcher(), start=start, chunk_max=CHUNK_MAX)
+    with contextlib.closing(demo):
         demo.run()
         demo.result()
 
@@ -181,9 +187,7 @@ def _replay(stage: Stage, start: datetime) -> None:
     asked = f"{CHANGE}: items name the new policy"
     approval = _asked(stage, "--plan", str(plan), "--reason", asked)
     stage.command("approvals", "approve", approval, by=APPROVER)
-    stage.command(
-        "replay", "--plan", str(plan), "--approval", approval, "--confirm", by=OPERATOR
-    )
+    stage.command("replay", "--plan", str(plan), "--approval", approval, "--confirm", by=OPERATOR)
 
 
 def _asked(stage: Stage, *words: str) -> str:

@@ -162,11 +162,13 @@ class PipelineDemo:
         watcher: Watcher,
         *,
         start: datetime = FEED_START,
+        chunk_max: int = _CHUNK_MAX,
     ) -> None:
         self._config = config
         self._folder = folder
         self._feed = feed
         self._watcher = watcher
+        self._chunk_max = chunk_max
         random = Random(f"{feed.seed}/demo")  # noqa: S311 - repeatable, and no secret
 
         def ids() -> uuid.UUID:
@@ -321,7 +323,7 @@ class PipelineDemo:
 
     def _chunk_sizes(self) -> Iterator[int]:
         left = self.manifest.messages
-        chunk = min(_CHUNK_MAX, max(1, left // _CHUNKS_MIN))
+        chunk = min(self._chunk_max, max(1, left // _CHUNKS_MIN))
         while left > 0:
             yield min(left, chunk)
             left -= chunk
