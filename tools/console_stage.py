@@ -14,6 +14,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -22,17 +23,27 @@ from tallgrass.bootstrap.stores import migrate_database
 from tallgrass.cli.main import run
 from tallgrass.config import load_config
 from tallgrass.simulate.demo_folder import CONFIG_NAME, OBJECTS_NAME, written_config
-from tallgrass.simulate.feed import Feed
+from tallgrass.simulate.feed import Feed, FeedMessage, FeedObject
 from tallgrass.simulate.feed_plan import FeedFaults
 from tallgrass.simulate.pipeline_demo import PipelineDemo, Watcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "climate_downscaling" / "run.py"
-#: Long enough for the feed, and for the last retry of what never succeeds.
-LENGTH = timedelta(hours=6)
-FAULTS = FeedFaults(truncated=0.008, zero_bytes=0.004, missing=0.004, poison=0.003)
+#: How far back the feed begins, how long it is, and when the demo's worker stops: its last
+#: retries must not be later than now.
+BACK, LENGTH, BEFORE_NOW = timedelta(hours=4), timedelta(hours=6), timedelta(minutes=15)
+FAULTS = FeedFaults(
+    overwritten=0.004,
+    stale=0.001,
+    truncated=0.005,
+    zero_bytes=0.002,
+    missing=0.003,
+    late=0.005,
+    reordered=0.02,
+    poison=0.002,
+)
 #: Messages that arrive before the worker looks again: it keeps up.
 CHUNK_MAX = 5
 POLICY = "POL-2031"
@@ -51,6 +62,10 @@ folder = "{folder}/nodes/nodes"
 [console]
 plans_folder = "{folder}/plans"
 requests_per_minute = 6000
+
+[ledger]
+retry_base_s = 1.0
+retry_cap_s = 30.0
 
 [replay]
 max_records_per_second = 10000.0
@@ -75,7 +90,6 @@ targets = ["archive"]
 
 [[outbox.routes]]
 events = ["nodd.item.updated"]
-datasets = ["hrrr"]
 targets = ["graph"]
 """
 #: The policy of today; items of yesterday do not know it.
@@ -83,6 +97,13 @@ _POLICY = """
 [governance.policies.goes-glm]
 policy_ref = "{policy}"
 """
+
+#: Runs of the example: one fails, one goes to its end, one waits for a person.
+NODE_RUNS = (
+    ("--run", "ssp370", "--scenario", "ssp370", "--approve", "--fail-in", "publish"),
+    ("--run", "ssp245", "--approve"),
+    ("--run", "ssp585", "--scenario", "ssp585"),
+)
 
 
 class StageError(Exception):
@@ -95,11 +116,20 @@ class Stage:
 
     folder: Path
     tokens: Mapping[str, str]
+    feed: Feed
+    #: What the feed announced before this has come in.
+    until: datetime
 
     @property
     def config(self) -> Path:
         """The configuration that points to all of it."""
         return self.folder / CONFIG_NAME
+
+    def rest(self) -> Iterator[FeedObject | FeedMessage]:
+        """Yield what the feed has not brought yet; it goes on after now."""
+        return dropwhile(
+            lambda step: isinstance(step, FeedObject) or step.at < self.until, self.feed.steps()
+        )
 
     def command(self, *words: str, by: str | None = None) -> Any:
         """Run a command of `tallgrass` here; return the JSON that it prints."""
@@ -124,26 +154,31 @@ def _command(config: Path, words: tuple[str, ...], token: str | None) -> Any:
     return json.loads(out) if out else None
 
 
-def set_the_stage(folder: Path, *, units: int, seed: int = 3) -> Stage:
+def set_the_stage(
+    folder: Path, *, units: int, runs: Sequence[tuple[str, ...]] = NODE_RUNS, seed: int = 3
+) -> Stage:
     """Fill a folder that is empty."""
-    start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - LENGTH
-    ingest(folder, Feed(seed, units, FAULTS, start=start), start)
+    now = datetime.now(UTC)
+    start = now.replace(minute=0, second=0, microsecond=0) - BACK
+    feed = Feed(seed, units, FAULTS, start=start, window=LENGTH)
+    until = now - BEFORE_NOW
+    ingest(folder, feed, start, until)
     config = folder / CONFIG_NAME
     config.write_text(config.read_text("utf-8") + _POLICY.format(policy=POLICY), "utf-8")
-    stage = Stage(folder, dict(_people(config)))
+    stage = Stage(folder, dict(_people(config)), feed, until)
     _refer(stage)
     _replay(stage, start)
     _drain(stage)
     _release(stage)
     _stop_something(stage)
     stage.command("outbox", "dispatch", "--drain")
-    _run_nodes(folder / "nodes")
+    _run_nodes(folder / "nodes", runs)
     stage.command("audit", "seal", by=APPROVER)
     return stage
 
 
-def ingest(folder: Path, feed: Feed, start: datetime) -> None:
-    """Play a feed to a worker, from its first message to the last retry."""
+def ingest(folder: Path, feed: Feed, start: datetime, until: datetime) -> None:
+    """Play a feed to a worker, from its first message to the last retry of what came in time."""
     folder.mkdir(parents=True, exist_ok=True)
     written_config(folder)
     file = folder / CONFIG_NAME
@@ -154,8 +189,7 @@ def ingest(folder: Path, feed: Feed, start: datetime) -> None:
     (folder / OBJECTS_NAME).mkdir()
     demo = PipelineDemo(config, folder, feed, Watcher(), start=start, chunk_max=CHUNK_MAX)
     with contextlib.closing(demo):
-        demo.run()
-        demo.result()
+        demo.run_plainly(until)
 
 
 def _people(config: Path) -> Iterator[tuple[str, str]]:
@@ -199,8 +233,8 @@ def _drain(stage: Stage) -> None:
     """Take a few letters out of the dead-letter queue."""
     plan = stage.folder / "drain.jsonl"
     stage.command(
-        "dlq", "plan", "--dataset", DATASET, "--code", "size_too_small", "--max-events", "2",
-        "--file", str(plan), by=OPERATOR,
+        "dlq", "plan", "--code", "size_too_small", "--max-events", "2", "--file", str(plan),
+        by=OPERATOR,
     )  # fmt: skip
     stage.command(
         "dlq", "drain", "--plan", str(plan), "--incident-ref", INCIDENT,
@@ -222,13 +256,9 @@ def _stop_something(stage: Stage) -> None:
     )  # fmt: skip
 
 
-def _run_nodes(folder: Path) -> None:
-    """Run the example: one run to its end, one that fails, one that waits for a person."""
-    for words in (
-        ("--run", "ssp245", "--approve"),
-        ("--run", "ssp370", "--scenario", "ssp370", "--approve", "--fail-in", "publish"),
-        ("--run", "ssp585", "--scenario", "ssp585"),
-    ):
+def _run_nodes(folder: Path, runs: Sequence[tuple[str, ...]]) -> None:
+    """Run the example; a run that is made to fail does."""
+    for words in runs:
         subprocess.run(
             [sys.executable, str(EXAMPLE), str(folder), *words], check=False, capture_output=True
         )

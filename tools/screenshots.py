@@ -19,15 +19,14 @@ import sys
 import tempfile
 import threading
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tallgrass.bootstrap.queues import open_queue
 from tallgrass.config import load_config
 from tallgrass.simulate.demo_folder import OBJECTS_NAME
-from tallgrass.simulate.feed import Feed, FeedMessage
-from tallgrass.simulate.feed_plan import FeedFaults
+from tallgrass.simulate.feed import FeedObject
 from tools.console_stage import APPROVER, Stage, set_the_stage
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-UNITS = 1200
+UNITS = 2400
 #: Width and height in CSS pixels.
 SIZES = {"desktop": (1280, 860), "phone": (390, 844)}
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
@@ -97,10 +96,7 @@ def process(stage: Stage, *words: str, **env: str) -> Iterator[subprocess.Popen[
 def life(stage: Stage) -> Iterator[None]:
     """Let a feed come in at the pace of its own clock while pictures are taken."""
     over = threading.Event()
-    start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
-    feed = Feed(5, 1000, FeedFaults.none(), start=start, window=timedelta(hours=3))
-    feed.write(stage.folder / OBJECTS_NAME)
-    thread = threading.Thread(target=_send, args=(stage, feed, over))
+    thread = threading.Thread(target=_send, args=(stage, over))
     with process(stage, "ingest", "--dispatch"):
         thread.start()
         try:
@@ -110,18 +106,17 @@ def life(stage: Stage) -> Iterator[None]:
             thread.join()
 
 
-def _send(stage: Stage, feed: Feed, over: threading.Event) -> None:
-    """Send what is announced from a minute ago on, each message when its time has come."""
+def _send(stage: Stage, over: threading.Event) -> None:
+    """Go on with the feed where the stage stopped, each message when its time has come."""
     config = load_config(file=stage.config, environment={})
-    since = datetime.now(UTC) - timedelta(minutes=1)
-    messages = (each for each in feed.steps() if isinstance(each, FeedMessage))
     with contextlib.closing(open_queue(config)) as queue:
-        for message in messages:
-            if message.at < since:
+        for step in stage.rest():
+            if isinstance(step, FeedObject):
+                step.write(stage.folder / OBJECTS_NAME)
                 continue
-            if over.wait(max(0.0, (message.at - datetime.now(UTC)).total_seconds())):
+            if over.wait(max(0.0, (step.at - datetime.now(UTC)).total_seconds())):
                 return
-            queue.send([message.body])
+            queue.send([step.body])
 
 
 def take(stage: Stage, folder: Path, only: str | None) -> None:

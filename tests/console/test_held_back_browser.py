@@ -1,4 +1,4 @@
-"""What is held back, in a real browser, on a really ingested store: letters drained, pages open."""
+"""What is held back, in a real browser, on a really ingested store: letters are drained."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from playwright.sync_api import expect
 
 from tallgrass.governance.references import ReferenceKind
-from tests.support.browser import PATIENCE_MS, opened, violations, width_of
+from tests.support.browser import PATIENCE_MS, opened
 from tests.support.console import console_process
 from tests.support.governance import set_up, token_of
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext
 
     from tests.support.backends import Backend
-
-PAGES = ("/dead-letters", "/quarantine", "/poison", "/outbox", "/nodes")
 
 
 def in_queue(queue: Path, sql: str) -> int:
@@ -60,23 +58,3 @@ def test_dead_letters_are_drained_by_a_person(
     left = in_queue(queue, "SELECT count(*) FROM dead_letters")
     assert left < dead
     assert in_queue(queue, "SELECT count(*) FROM messages") == dead - left
-
-
-def test_the_pages_are_open_to_everybody(
-    ingested: Backend, context: BrowserContext, tmp_path: Path
-) -> None:
-    """No violation of WCAG 2.1 AA, and nothing wider than a phone of 360 pixels."""
-    queue = ingested.path.with_name("queue.db")
-    context.set_default_timeout(PATIENCE_MS)
-    env = {"TALLGRASS_NODES_FOLDER": str(tmp_path / "nodes")}
-    with console_process(ingested.url, "--queue", f"sqlite:///{queue}", **env) as served:
-        page = context.new_page()
-        page.goto(served.link)
-        for path in PAGES:
-            for colours, width in (("light", 1280), ("dark", 360)):
-                page.emulate_media(color_scheme=colours)  # type: ignore[arg-type]
-                page.set_viewport_size({"width": width, "height": 800})
-                page.goto(served.url + path)
-                assert violations(page) == [], (path, colours)
-                assert width_of(page) <= width, path
-        page.goto("about:blank")

@@ -1,10 +1,10 @@
-"""Replay and governance in a real browser: two people, live progress, WCAG 2.1 AA."""
+"""Replay and governance in a real browser: two people, live progress."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.support.browser import SHOWN, signed_in, violations, width_of
+from tests.support.browser import signed_in
 from tests.support.console import console_process
 from tests.support.governance import set_up
 
@@ -14,17 +14,10 @@ if TYPE_CHECKING:
     from tests.support.backends import Backend
 
 AGAIN = "/replay/plan?dataset=goes-glm&since=2026-01-01&include_succeeded=true&force=true"
-PAGES = (
-    "/replay", "/replay/new", f"{AGAIN}&reason=backfill&compare=true", "/governance",
-    "/governance/approvals", "/governance/changes", "/governance/incidents/INC-7",
-    "/governance/actors", "/governance/audit",
-)  # fmt: skip
 
 
-def test_two_people_replay_in_browsers_and_every_page_is_accessible(
-    ingested: Backend, browser: Browser
-) -> None:
-    """Plan, request, approval by the other, run with live progress; axe has nothing to say."""
+def test_two_people_replay_in_browsers(ingested: Backend, browser: Browser) -> None:
+    """Plan, request, approval by the other, run with live progress, the log sealed and checked."""
     folder = ingested.path.parent
     set_up(ingested).stores.close()
     env = {
@@ -65,7 +58,6 @@ def test_two_people_replay_in_browsers_and_every_page_is_accessible(
         otto.get_by_role("button", name="Run it").click()
         # No reload: the page renews itself until the run has ended.
         otto.get_by_text("the same to the byte").wait_for()
-        run = otto.url.partition("?")[0].removeprefix(served.url)
         assert ingested.sql("SELECT count(*) FROM replay_run_records WHERE outcome = 'done'") == [
             (units,)
         ]
@@ -76,16 +68,6 @@ def test_two_people_replay_in_browsers_and_every_page_is_accessible(
         otto.get_by_role("button", name="Check the chain").click()
         otto.get_by_text("It holds").wait_for()
 
-        found = {}
-        # The approver sees every button that there is.
-        for path in (*PAGES, run, approval.removeprefix(served.url)):
-            ann.goto(served.url + path)
-            for scheme, width in SHOWN:
-                ann.emulate_media(color_scheme=scheme)
-                ann.set_viewport_size({"width": width, "height": 800})
-                assert width_of(ann) <= width, path
-                found[f"{path} {scheme} {width}"] = violations(ann)
-        assert {path: told for path, told in found.items() if told} == {}
         assert (complaints, more) == ([], [])
         for context in (first, second):
             context.close()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
 #: In which colours and how wide a page is looked at.
-SHOWN: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1280), ("dark", 390))
+SHOWN: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1280), ("dark", 360))
 _AA = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
 
 

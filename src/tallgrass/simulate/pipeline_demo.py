@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import takewhile
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -215,9 +216,22 @@ class PipelineDemo:
             self._watcher.begin(title, sum(sizes))
             told = (self._plain, self._death, self._switched)[part](steps, sizes)
             self._watcher.end(title, told)
-        for step in steps:  # objects that nobody announced before the end
-            if isinstance(step, FeedObject):
-                step.write(self._folder / OBJECTS_NAME)
+        self._write_rest(steps)
+        self._settle()
+
+    def run_plainly(self, until: datetime) -> None:
+        """Let come in what arrives before an instant; no worker dies, nothing is switched off."""
+
+        def steps() -> Steps:
+            return takewhile(
+                lambda step: isinstance(step, FeedObject) or step.at < until, self._feed.steps()
+            )
+
+        left, arriving = sum(isinstance(step, FeedMessage) for step in steps()), steps()
+        while left > 0:
+            self._work_through(arriving, [min(left, self._chunk_max)])
+            left -= self._chunk_max
+        self._write_rest(arriving)
         self._settle()
 
     def result(self) -> DemoResult:
@@ -346,6 +360,12 @@ class PipelineDemo:
             if len(bodies) == size:
                 break
         self.queue.send(bodies)
+
+    def _write_rest(self, steps: Steps) -> None:
+        """Write the objects that nobody announced before the end."""
+        for step in steps:
+            if isinstance(step, FeedObject):
+                step.write(self._folder / OBJECTS_NAME)
 
     def _drain(self) -> None:
         """Work until there is nothing to do now; the living worker's lease goes with the time."""
