@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 EXAMPLE = Path(__file__).parents[1] / "examples" / "climate_downscaling" / "run.py"
 #: How far back the feed begins, how long it is, and when the demo's worker stops: its last
 #: retries must not be later than now.
-BACK, LENGTH, BEFORE_NOW = timedelta(hours=4), timedelta(hours=6), timedelta(minutes=15)
+BACK, LENGTH, BEFORE_NOW = timedelta(hours=4), timedelta(hours=6), timedelta(minutes=8)
 FAULTS = FeedFaults(
     overwritten=0.004,
     stale=0.001,
@@ -45,7 +45,7 @@ FAULTS = FeedFaults(
     poison=0.002,
 )
 #: Messages that arrive before the worker looks again: it keeps up.
-CHUNK_MAX = 5
+CHUNK_MAX = 2
 POLICY = "POL-2031"
 #: Nobody answers there.
 NOWHERE = "http://127.0.0.1:9/graph"

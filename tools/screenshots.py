@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 UNITS = 2400
 #: Width and height in CSS pixels.
-SIZES = {"desktop": (1280, 860), "phone": (390, 844)}
+SIZES = {"desktop": (1280, 960), "phone": (390, 844)}
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 #: Looks at the figures before the first picture: a line needs points.
 LOOKS = 12
