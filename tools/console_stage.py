@@ -90,6 +90,7 @@ targets = ["archive"]
 
 [[outbox.routes]]
 events = ["nodd.item.updated"]
+datasets = ["hrrr", "nexrad-l2"]
 targets = ["graph"]
 """
 #: The policy of today; items of yesterday do not know it.

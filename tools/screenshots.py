@@ -63,7 +63,7 @@ def shots_of(stage: Stage) -> list[Shot]:
     unit = stage.command("replay", "diff", run)["records"][0]["wal_id"]
     return [
         Shot("overview", "/"),
-        Shot("records", "/records"),
+        Shot("records", "/records?status=failed&status=quarantined"),
         Shot("unit", f"/records/{unit}"),
         Shot("map", "/map?window=found"),
         Shot("replay", f"/replay/runs/{run}"),

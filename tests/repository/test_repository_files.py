@@ -8,7 +8,7 @@ from tools.conformance_list import ROOT
 
 TARGETS = (
     "help", "setup", "run", "test", "test-full", "lint", "conformance", "faults", "bench",
-    "docs", "release",
+    "docs", "release", "screenshots",
 )  # fmt: skip
 
 
