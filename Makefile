@@ -26,7 +26,7 @@ say = printf '\n$(BOLD)==> %s$(PLAIN)\n' $(1)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup debian run test test-full lint conformance faults simulate chaos io-faults explore fuzz bench bench-quick release docs
+.PHONY: help setup debian run test test-full lint conformance faults simulate chaos io-faults explore fuzz bench bench-quick release docs screenshots
 
 help: ## Show this list
 	@printf 'Tallgrass: start with $(BOLD)make run$(PLAIN), check with $(BOLD)make test$(PLAIN).\n\n'
@@ -110,6 +110,10 @@ docs: $(DOCS_READY) ## Build the documents as a site in build/site; a link that 
 	@$(call say,"Documents")
 	@$(BIN)/python -m tools.generate_docs --check
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict && echo 'build/site/index.html'
+
+screenshots: $(READY) debian ## Take pictures of the console into docs/images, from a store that is ingested for it
+	@$(call say,"Pictures of the console")
+	@$(BIN)/python -m tools.screenshots
 
 release: $(READY) ## Build releases/v<version> of the commit; KEY= a private key signs it
 	@$(call say,"Release")

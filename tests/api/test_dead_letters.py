@@ -11,7 +11,8 @@ import pytest
 from tallgrass.api.jobs import JobState
 from tests.pipeline.scene import thing, things
 from tests.replay.letters import Letters
-from tests.support.governance import state_of_tables
+from tests.support.console import console_at
+from tests.support.governance import set_up, state_of_tables
 from tests.support.replay_console import console_of
 
 if TYPE_CHECKING:
@@ -284,3 +285,21 @@ def test_without_letters_the_page_says_so(letters: Letters, console: Console) ->
     page = console.browser_of(letters.people.vera).get("/dead-letters").text
     assert "No letter is dead" in page
     assert "Make a plan" not in page
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_a_queue_that_was_never_made_is_told_with_a_remedy(
+    backend: Backend, tmp_path: Path
+) -> None:
+    """Waiting would not help, so it is no 503; looking makes no queue; the page says it calmly."""
+    people, queue = set_up(backend), tmp_path / "never.db"
+    with console_at(backend, {"queue.url": f"sqlite:///{queue}"}) as console:
+        otto = console.program("otto")
+        for answer in (otto.get(API), otto.post(f"{API}/plans", json={})):
+            problem = answer.json()
+            assert (answer.status_code, problem["code"]) == (409, "queue_missing"), answer.text
+            assert "queue.url" in problem["remedy"]
+            assert "retry-after" not in answer.headers
+        page = console.browser_of(people.otto).get("/dead-letters")
+        assert (page.status_code, "There is no queue yet" in page.text) == (200, True)
+    assert not queue.exists()

@@ -129,11 +129,20 @@ def test_a_page_does_not_wait_for_a_look_of_the_last_half_minute() -> None:
     assert figures.recent().by_status == {"succeeded": 3}
 
 
-def test_throughput_is_units_a_minute_between_looks() -> None:
-    """By hand: 10 in 5 s are 120 a minute; fewer units than before are none, not less than none."""
+def test_throughput_is_units_a_minute_over_the_minute_before() -> None:
+    """By hand: 10 in 5 s are 120 a minute, in 15 s 40; fewer units than before are none."""
     past = [Moment(0.0, 100), Moment(5.0, 110), Moment(15.0, 110), Moment(20.0, 7)]
-    assert rates(past) == [120.0, 0.0, 0.0]
+    assert rates(past) == [120.0, 40.0, 30.0]
     assert rates(past[:1]) == []
+    assert rates([*past[:2], Moment(5.0, 110)]) == [120.0, 120.0]
+
+
+def test_what_is_older_than_a_minute_counts_no_more() -> None:
+    """Looks further apart than a minute are compared with the one before."""
+    past = [Moment(0.0, 0), Moment(2.0, 60), Moment(61.0, 60), Moment(63.0, 60), Moment(183.0, 70)]
+    # 60 in 61 s is too long ago: from 2 s on nothing came.
+    assert rates(past) == [1800.0, 0.0, 0.0, 5.0]
+    assert rates([Moment(1.0, 5), Moment(1.0, 5)]) == []
 
 
 def test_listeners_are_woken_by_each_look_and_end_with_the_server() -> None:

@@ -82,6 +82,10 @@ def test_a_damaged_run_is_told_as_what_it_is(
     vera = console.program("vera")
     answer = vera.get(f"{API}/runs/bad")
     assert (answer.status_code, answer.json()["code"]) == (409, "node_wal_damaged")
+    for plan in ("clear-plan", "clear-plan?task=put"):
+        answer = vera.get(f"{API}/runs/bad/nodes/put/{plan}")
+        assert (answer.status_code, answer.json()["code"]) == (409, "node_wal_damaged")
+    assert console.browser_of(people.vera).get("/nodes/bad").status_code == 409
     statuses = {each["run_id"]: each["status"] for each in vera.get(f"{API}/runs").json()["runs"]}
     assert (statuses["bad"], statuses["good"]) == ("damaged", "succeeded")
     assert "damaged" in console.browser_of(people.vera).get("/nodes").text

@@ -13,6 +13,7 @@ from tallgrass.bootstrap import plan_making
 from tests.cli.command import here
 from tests.pipeline.scene import thing, things
 from tests.replay.scene import Replays
+from tests.support import replay_console
 from tests.support.governance import state_of_tables, token_of
 from tests.support.replay_console import (
     API,
@@ -26,27 +27,16 @@ from tests.support.replay_console import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.support.backends import Backend
     from tests.support.console import Client, Console
 
+#: The pipeline and the console over it, as fixtures of these tests.
+replays, console = replay_console.replays, replay_console.console
+
 RUN_ID = "r-1"
 FIRST_ID = "3a000000-0000-8000-8000-000000000000"
-
-
-@pytest.fixture
-def replays(backend: Backend, tmp_path: Path) -> Replays:
-    """A pipeline of the test's own, with people; plans are kept in its folder."""
-    return Replays(backend, tmp_path, console__plans_folder=str(tmp_path / "plans"))
-
-
-@pytest.fixture
-def console(replays: Replays) -> Iterator[Console]:
-    """The console over it."""
-    with console_of(replays.config) as made:
-        yield made
 
 
 @pytest.fixture

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import http.client
 import http.cookiejar
 import json
+import ssl
 import urllib.error
 import urllib.request
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from tallgrass.api.hosts import is_loopback
 from tests.cli.command import tallgrass
 from tests.support.console import console_process
 from tests.support.governance import set_up, token_of
+from tests.support.sns import pem_of, rsa_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -166,6 +171,41 @@ def test_tls_needs_both_files(backend: Backend, tmp_path: Path) -> None:
     missing = tallgrass("console", *flags, at=backend)
     assert missing.code == 2
     assert "no.pem cannot be read" in missing.err
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate of localhost that trusts itself, and its key."""
+    key, now = rsa_key("console"), datetime.now(UTC)
+    valid = (now - timedelta(days=1), now + timedelta(days=1))
+    made = (tmp_path / "console.pem", tmp_path / "console.key")
+    made[0].write_bytes(pem_of("localhost", key, dns=("localhost",), valid=valid))
+    form = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    made[1].write_bytes(key.private_bytes(*form))
+    return made
+
+
+@sqlite_alone
+def test_it_answers_by_https_with_the_certificate_it_is_given(
+    filled: Backend, tls: tuple[Path, Path]
+) -> None:
+    """Who trusts the certificate is served, with a cookie for HTTPS alone; others are not."""
+    flags = ("--tls-certificate", str(tls[0]), "--tls-key", str(tls[1]))
+    with console_process(filled.url, *flags) as served:
+        assert served.link.startswith("https://127.0.0.1:")
+        link = served.link.replace("127.0.0.1", "localhost", 1)
+        with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+            urllib.request.urlopen(link, timeout=60)  # noqa: S310
+        with pytest.raises((OSError, http.client.HTTPException)):
+            urllib.request.urlopen(link.replace("https", "http", 1), timeout=60)  # noqa: S310
+        jar = http.cookiejar.CookieJar()
+        opener = urllib.request.build_opener(
+            urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=tls[0])),
+            urllib.request.HTTPCookieProcessor(jar),
+        )
+        with opener.open(link, timeout=60) as answer:
+            assert 'data-figure="units">10<' in answer.read().decode()
+        assert [each.secure for each in jar] == [True]
 
 
 def test_a_database_that_is_not_there_ends_it(tmp_path: Path) -> None:

@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.support.browser import PATIENCE_MS, opened
 from tests.support.builders import unit
 from tests.support.console import console_process
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page
+    from playwright.sync_api import BrowserContext
 
     from tests.support.backends import Backend
-
-#: A slow machine is no error.
-PATIENCE_MS = 60_000
-#: In which colours and how wide a page is looked at.
-SHOWN: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1280), ("dark", 390))
 
 
 def test_the_overview_follows_the_ledger(ingested: Backend, context: BrowserContext) -> None:
     """Signed in by the link, one sees a unit that was recorded meanwhile, without loading again."""
     queue = f"sqlite:///{ingested.path.with_name('queue.db')}"
-    troubles: list[str] = []
-    context.set_default_timeout(PATIENCE_MS)
     with console_process(ingested.url, "--queue", queue) as served:
-        page = context.new_page()
-        page.on("console", lambda told: troubles.append(told.text))
-        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page, troubles = opened(context)
         page.goto(served.link)
-        expect(page).to_have_url(f"{served.url}/", timeout=PATIENCE_MS)
+        expect(page).to_have_url(f"{served.url}/")
         units = page.locator("[data-figure=units]")
-        expect(units).to_have_text("60", timeout=PATIENCE_MS)
+        expect(units).to_have_text("60")
         page.evaluate("window.sameDocument = true")
         record(ingested)
-        expect(units).to_have_text("61", timeout=PATIENCE_MS)
+        expect(units).to_have_text("61")
         assert page.evaluate("window.sameDocument") is True
         page.get_by_role("link", name=re.compile("units failed")).first.click()
         page.locator("th.object a").first.click()
@@ -54,16 +45,16 @@ def test_a_database_that_is_away_is_said_and_pages_come_back_by_themselves(
     with console_process(ingested.url) as served:
         live, other = context.new_page(), context.new_page()
         live.goto(served.link)
-        expect(live.locator("[data-renewed]")).to_have_count(1, timeout=PATIENCE_MS)
+        expect(live.locator("[data-renewed]")).to_have_count(1)
         away = ingested.path.rename(ingested.path.with_name("elsewhere.db"))
         trouble = live.locator("[data-trouble]")
-        expect(trouble).to_contain_text("The database does not answer", timeout=PATIENCE_MS)
+        expect(trouble).to_contain_text("The database does not answer")
         other.goto(f"{served.url}/records?status=failed")
         heading = other.get_by_role("heading", level=1)
-        expect(heading).to_have_text("The database does not answer", timeout=PATIENCE_MS)
+        expect(heading).to_have_text("The database does not answer")
         away.rename(ingested.path)
-        expect(heading).to_have_text("Records", timeout=PATIENCE_MS)
-        expect(other).to_have_url(f"{served.url}/records?status=failed", timeout=PATIENCE_MS)
+        expect(heading).to_have_text("Records")
+        expect(other).to_have_url(f"{served.url}/records?status=failed")
         expect(trouble).to_be_hidden(timeout=PATIENCE_MS)
         for page in (live, other):
             page.goto("about:blank")
@@ -97,32 +88,3 @@ def record(backend: Backend) -> None:
     worker = stores.leases.register("w", ingest_run_id="run", lease_s=3600)
     stores.ledger.record_and_claim(worker, [unit(1)])
     stores.close()
-
-
-def test_pages_are_open_to_everybody(ingested: Backend, context: BrowserContext) -> None:
-    """Axe finds no violation of WCAG 2.1 AA: light and dark, at the desk and on the phone."""
-    context.set_default_timeout(PATIENCE_MS)
-    wal_id = ingested.sql("SELECT wal_id FROM wal_records WHERE status = 'failed'")[0][0]
-    with console_process(ingested.url) as served:
-        page = context.new_page()
-        page.goto(f"{served.url}/sign-in")
-        found = {"/sign-in": violations(page)}
-        page.goto(served.link)
-        for path in ("/", "/records", f"/records/{wal_id}", "/nothing-here"):
-            page.goto(served.url + path)
-            for scheme, width in SHOWN:
-                page.emulate_media(color_scheme=scheme)
-                page.set_viewport_size({"width": width, "height": 800})
-                found[f"{path} {scheme}"] = violations(page)
-                assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-        page.goto("about:blank")
-        page.set_content("<img src='data:,'>")
-        assert violations(page), "axe must be able to find something"
-    assert {path: told for path, told in found.items() if told} == {}
-
-
-def violations(page: Page) -> list[str]:
-    """Return what axe has against a page."""
-    tags = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
-    told = Axe().run(page, options=tags).response["violations"]
-    return [f"{each['id']}: {[node['target'] for node in each['nodes']]}" for each in told]

@@ -1,4 +1,4 @@
-"""What is held back, in a real browser, on a really ingested store: letters drained, pages open."""
+"""What is held back, in a real browser, on a really ingested store: letters are drained."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from playwright.sync_api import expect
 
 from tallgrass.governance.references import ReferenceKind
-from tests.console.test_browser import PATIENCE_MS, violations
+from tests.support.browser import PATIENCE_MS, opened
 from tests.support.console import console_process
 from tests.support.governance import set_up, token_of
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext
 
     from tests.support.backends import Backend
-
-PAGES = ("/dead-letters", "/quarantine", "/poison", "/outbox", "/nodes")
 
 
 def in_queue(queue: Path, sql: str) -> int:
@@ -39,16 +37,12 @@ def test_dead_letters_are_drained_by_a_person(
     queue = ingested.path.with_name("queue.db")
     dead = in_queue(queue, "SELECT count(*) FROM dead_letters")
     assert dead > 0, "the feed has no dead letter"
-    troubles: list[str] = []
-    context.set_default_timeout(PATIENCE_MS)
     env = {
         "TALLGRASS_TOKEN": token_of("otto"),
         "TALLGRASS_CONSOLE_PLANS_FOLDER": str(tmp_path / "plans"),
     }
     with console_process(ingested.url, "--queue", f"sqlite:///{queue}", **env) as served:
-        page = context.new_page()
-        page.on("console", lambda told: troubles.append(told.text))
-        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page, troubles = opened(context)
         page.goto(served.link)
         page.get_by_role("link", name="Dead letters", exact=True).first.click()
         page.locator("tbody th a").first.click()
@@ -58,29 +52,9 @@ def test_dead_letters_are_drained_by_a_person(
         page.get_by_label("Open change").fill("CHG-1")
         page.get_by_label("What was mended").fill("the files were sent again")
         planned.click()
-        expect(page.get_by_role("status")).to_contain_text("done", timeout=PATIENCE_MS)
+        expect(page.get_by_role("status")).to_contain_text("done")
         page.goto("about:blank")
     assert troubles == []
     left = in_queue(queue, "SELECT count(*) FROM dead_letters")
     assert left < dead
     assert in_queue(queue, "SELECT count(*) FROM messages") == dead - left
-
-
-def test_the_pages_are_open_to_everybody(
-    ingested: Backend, context: BrowserContext, tmp_path: Path
-) -> None:
-    """No violation of WCAG 2.1 AA, and nothing wider than a phone of 360 pixels."""
-    queue = ingested.path.with_name("queue.db")
-    context.set_default_timeout(PATIENCE_MS)
-    env = {"TALLGRASS_NODES_FOLDER": str(tmp_path / "nodes")}
-    with console_process(ingested.url, "--queue", f"sqlite:///{queue}", **env) as served:
-        page = context.new_page()
-        page.goto(served.link)
-        for path in PAGES:
-            for colours, width in (("light", 1280), ("dark", 360)):
-                page.emulate_media(color_scheme=colours)  # type: ignore[arg-type]
-                page.set_viewport_size({"width": width, "height": 800})
-                page.goto(served.url + path)
-                assert violations(page) == [], (path, colours)
-                assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-        page.goto("about:blank")

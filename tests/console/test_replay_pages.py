@@ -12,30 +12,20 @@ import pytest
 
 from tests.pipeline.scene import thing, things
 from tests.replay.scene import Replays
+from tests.support import replay_console
 from tests.support.page_forms import form_to, forms_of, press
 from tests.support.replay_console import LONG_S, console_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.support.backends import Backend
     from tests.support.console import Client, Console
 
+#: The pipeline and the console over it, as fixtures of these tests.
+replays, console = replay_console.replays, replay_console.console
+
 RUN_ID = "r-1"
-
-
-@pytest.fixture
-def replays(backend: Backend, tmp_path: Path) -> Replays:
-    """A pipeline of the test's own, with people."""
-    return Replays(backend, tmp_path, console__plans_folder=str(tmp_path / "plans"))
-
-
-@pytest.fixture
-def console(replays: Replays) -> Iterator[Console]:
-    """The console over it."""
-    with console_of(replays.config) as made:
-        yield made
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
+from tests.support.browser import opened, width_of
 from tests.support.console import console_process
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
     from tests.support.backends import Backend
 
-#: A slow machine is no error.
-PATIENCE_MS = 60_000
 #: The narrowest phone that counts.
 PHONE = {"width": 360, "height": 740}
 
@@ -24,31 +23,26 @@ def test_a_unit_is_found_read_and_copied_by_keyboard_on_a_phone(
     ingested: Backend, context: BrowserContext
 ) -> None:
     """No page is wider than the phone or tells the browser of an error; a document is copied."""
-    context.set_default_timeout(PATIENCE_MS)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     sql = "SELECT wal_id, object_uri FROM wal_records WHERE status = ? LIMIT 1"
     ((wal_id, address),) = ingested.sql(sql, "succeeded")
-    troubles: list[str] = []
     with console_process(ingested.url) as served:
-        page = context.new_page()
+        page, troubles = opened(context)
         page.set_viewport_size(PHONE)  # type: ignore[arg-type]
-        page.on("console", lambda told: troubles.append(told.text))
-        page.on("pageerror", lambda error: troubles.append(str(error)))
         page.goto(served.link)
         for path in ("/records", "/records?status=failed", "/map", "/map?window=found"):
             page.goto(f"{served.url}{path}")
-            width = page.evaluate("document.documentElement.scrollWidth")
-            assert width <= PHONE["width"], path
+            assert width_of(page) <= PHONE["width"], path
         page.goto(f"{served.url}/records")
         page.get_by_label("Find a unit").fill(address)
         page.keyboard.press("Enter")
-        expect(page).to_have_url(f"{served.url}/records/{wal_id}", timeout=PATIENCE_MS)
-        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        expect(page).to_have_url(f"{served.url}/records/{wal_id}")
+        assert width_of(page) <= PHONE["width"]
         page.get_by_text("STAC item", exact=True).focus()
         page.keyboard.press("Enter")
         button = page.locator("[data-copy=item]")
         button.click()
-        expect(button).to_have_text("Copied", timeout=PATIENCE_MS)
+        expect(button).to_have_text("Copied")
         copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
         ((body,),) = ingested.sql("SELECT body FROM stac_items WHERE wal_id = ?", wal_id)
         assert copied == json.loads(body)

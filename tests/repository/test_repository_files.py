@@ -8,7 +8,7 @@ from tools.conformance_list import ROOT
 
 TARGETS = (
     "help", "setup", "run", "test", "test-full", "lint", "conformance", "faults", "bench",
-    "bench-quick", "docs", "release",
+    "bench-quick", "docs", "release", "screenshots",
 )  # fmt: skip
 
 

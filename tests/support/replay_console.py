@@ -5,15 +5,20 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tallgrass.api.jobs import JobState
 from tallgrass.api.service import open_service
 from tallgrass.console.app import create_console
+from tests.replay.scene import Replays
 from tests.support.console import Console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tallgrass.config import Config
+    from tests.support.backends import Backend
     from tests.support.console import Client
 
 API = "/api/v1"
@@ -29,6 +34,19 @@ def console_of(config: Config) -> Iterator[Console]:
         yield console
     finally:
         console.close()
+
+
+@pytest.fixture
+def replays(backend: Backend, tmp_path: Path) -> Replays:
+    """A pipeline of the test's own, with people; plans are kept in its folder."""
+    return Replays(backend, tmp_path, console__plans_folder=str(tmp_path / "plans"))
+
+
+@pytest.fixture
+def console(replays: Replays) -> Iterator[Console]:
+    """The console over it."""
+    with console_of(replays.config) as made:
+        yield made
 
 
 def etag(client: Client, path: str) -> str:

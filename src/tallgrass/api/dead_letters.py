@@ -97,7 +97,7 @@ class DrainBody(Body):
 
 @router.get(
     "",
-    responses=documented()
+    responses=documented(HTTPStatus.CONFLICT)
     | documents(
         "Letters by cause, dataset and code; `truncated`: there are more than were looked at.",
         queue={"type": "string"},
@@ -133,7 +133,7 @@ def classify(
 
 @router.post(
     "/plans",
-    responses=documented(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+    responses=documented(HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
     | documents(
         "The plan, kept here by its hash for a while.",
         plan_sha256={"type": "string"},

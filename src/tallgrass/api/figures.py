@@ -33,6 +33,8 @@ SELDOM_S = 15.0
 RECENT_S = 2 * SELDOM_S
 #: After a look comes a rest of so many times what it took.
 REST = 4.0
+#: Throughput is that of so many seconds.
+SMOOTHED_S = 60.0
 LISTENERS_MAX = 200
 #: Looks that are remembered: half an hour of the seldom ones.
 PAST_MAX = 120
@@ -164,7 +166,7 @@ class Figures:
         )
 
     def throughput(self) -> list[float]:
-        """Return units a minute that reached the catalog, between the looks that are remembered."""
+        """Return units a minute that reached the catalog, at the looks that are remembered."""
         return rates(list(self._past))
 
     @property
@@ -271,9 +273,18 @@ class Listener:
 
 
 def rates(past: Sequence[Moment]) -> list[float]:
-    """Return units a minute between looks; a restored database counts as none."""
-    return [
-        max(0, later.succeeded - earlier.succeeded) * 60 / (later.taken_at - earlier.taken_at)
-        for earlier, later in pairwise(past)
-        if later.taken_at > earlier.taken_at
-    ]
+    """Return units a minute at each look but the first, over the minute before it.
+
+    Between two looks alone, units that come singly would make it leap. A restored database, which
+    has fewer, counts as none.
+    """
+    return [rate for number in range(1, len(past)) if (rate := _rate(past, number)) is not None]
+
+
+def _rate(past: Sequence[Moment], number: int) -> float | None:
+    latest = past[number].taken_at
+    young = (each for each in range(number) if latest - past[each].taken_at <= SMOOTHED_S)
+    window = past[next(young, number - 1) : number + 1]
+    gained = sum(max(0, after.succeeded - before.succeeded) for before, after in pairwise(window))
+    seconds = latest - window[0].taken_at
+    return gained * 60 / seconds if seconds > 0 else None

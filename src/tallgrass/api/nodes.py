@@ -17,7 +17,7 @@ from tallgrass.api.sign_in import Viewer, writer
 from tallgrass.bootstrap.node_clearing import clear_failed
 from tallgrass.bootstrap.node_reports import newest_runs, read_budgets, read_run
 from tallgrass.bootstrap.nodes import plan_clearing, plan_rerun
-from tallgrass.errors import InvalidInput, NodeWalDamaged, Refused
+from tallgrass.errors import InvalidInput
 from tallgrass.governance.actors import Actor, Role
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.nodes.cache_store import FolderCache
@@ -159,7 +159,7 @@ def clear(
     return done({"removed": removed, **plain(opened.stats())})
 
 
-_PLAN = documented(HTTPStatus.NOT_FOUND) | documents(
+_PLAN = documented(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT) | documents(
     "The plan, for an approval; it is kept here by its hash.", sha256={"type": "string"}
 )
 
@@ -231,11 +231,8 @@ def clear_node(
 def run_of(
     here: Service, run_id: str, *, node_id: str | None = None, task_id: str | None = None
 ) -> tuple[RunSummary, list[dict[str, Any]]]:
-    """Read a run; a damaged journal is no fault of this server, and is told as what it is."""
-    try:
-        return read_run(folder_of(here), run_id, node_id=node_id, task_id=task_id)
-    except NodeWalDamaged as error:
-        raise Refused(str(error), code=error.code) from error
+    """Read a run."""
+    return read_run(folder_of(here), run_id, node_id=node_id, task_id=task_id)
 
 
 def folder_of(here: Service) -> Folder:

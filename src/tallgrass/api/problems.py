@@ -17,8 +17,10 @@ from tallgrass.errors import (
     ConfigError,
     GuardRefused,
     InvalidInput,
+    NodeWalDamaged,
     NotAuthorized,
     PermanentError,
+    QueueMissing,
     Refused,
     TallgrassError,
     TransientError,
@@ -67,6 +69,9 @@ def status_of(error: TallgrassError) -> HTTPStatus:
     """Return the status that an error is answered with."""
     if isinstance(error, RequestRefused):
         return error.status
+    # Neither passes by waiting, nor is it a fault of this server.
+    if isinstance(error, (NodeWalDamaged, QueueMissing)):
+        return HTTPStatus.CONFLICT
     if isinstance(error, TransientError):
         return HTTPStatus.SERVICE_UNAVAILABLE
     if isinstance(error, UnknownRecord):

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import takewhile
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -154,17 +155,27 @@ def play(folder: Path, *, units: int, seed: int, watcher: Watcher) -> DemoResult
 class PipelineDemo:
     """Plays the feed to one worker after the other; each method is a part of the story."""
 
-    def __init__(self, config: Config, folder: Path, feed: Feed, watcher: Watcher) -> None:
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        feed: Feed,
+        watcher: Watcher,
+        *,
+        start: datetime = FEED_START,
+        chunk_max: int = _CHUNK_MAX,
+    ) -> None:
         self._config = config
         self._folder = folder
         self._feed = feed
         self._watcher = watcher
+        self._chunk_max = chunk_max
         random = Random(f"{feed.seed}/demo")  # noqa: S311 - repeatable, and no secret
 
         def ids() -> uuid.UUID:
             return uuid.UUID(int=random.getrandbits(128), version=4)
 
-        self.clock = DemoClock(FEED_START)
+        self.clock = DemoClock(start)
         catalogue = default_catalogue()
         self.stores = open_stores(
             config,
@@ -205,9 +216,22 @@ class PipelineDemo:
             self._watcher.begin(title, sum(sizes))
             told = (self._plain, self._death, self._switched)[part](steps, sizes)
             self._watcher.end(title, told)
-        for step in steps:  # objects that nobody announced before the end
-            if isinstance(step, FeedObject):
-                step.write(self._folder / OBJECTS_NAME)
+        self._write_rest(steps)
+        self._settle()
+
+    def run_plainly(self, until: datetime) -> None:
+        """Let come in what arrives before an instant; no worker dies, nothing is switched off."""
+
+        def steps() -> Steps:
+            return takewhile(
+                lambda step: isinstance(step, FeedObject) or step.at < until, self._feed.steps()
+            )
+
+        left, arriving = sum(isinstance(step, FeedMessage) for step in steps()), steps()
+        while left > 0:
+            self._work_through(arriving, [min(left, self._chunk_max)])
+            left -= self._chunk_max
+        self._write_rest(arriving)
         self._settle()
 
     def result(self) -> DemoResult:
@@ -313,7 +337,7 @@ class PipelineDemo:
 
     def _chunk_sizes(self) -> Iterator[int]:
         left = self.manifest.messages
-        chunk = min(_CHUNK_MAX, max(1, left // _CHUNKS_MIN))
+        chunk = min(self._chunk_max, max(1, left // _CHUNKS_MIN))
         while left > 0:
             yield min(left, chunk)
             left -= chunk
@@ -336,6 +360,12 @@ class PipelineDemo:
             if len(bodies) == size:
                 break
         self.queue.send(bodies)
+
+    def _write_rest(self, steps: Steps) -> None:
+        """Write the objects that nobody announced before the end."""
+        for step in steps:
+            if isinstance(step, FeedObject):
+                step.write(self._folder / OBJECTS_NAME)
 
     def _drain(self) -> None:
         """Work until there is nothing to do now; the living worker's lease goes with the time."""

@@ -69,8 +69,9 @@ def _all(found: Overview) -> Iterator[Attention]:
 def _budgets(found: Overview) -> Iterator[Attention]:
     for one in found.health.slos:
         if one.zone in {Zone.RED, Zone.BLACK}:
-            left = "nothing" if one.zone is Zone.BLACK else f"{float(one.remaining):.0%}"
-            yield Attention(Level.ALARM, Subject.SLO, f"{left} is left of: {one.slo.promise}")
+            left = f"{float(one.remaining):.0%} of the error budget is left"
+            told = "the error budget is spent" if one.zone is Zone.BLACK else left
+            yield Attention(Level.ALARM, Subject.SLO, f"{told}: {one.slo.promise}")
 
 
 def _standing_still(found: Overview) -> Iterator[Attention]:

@@ -28,6 +28,20 @@
     wear(next);
   });
 
+  // --- where there is little room: filters are folded, and the place one is at is in sight ---------
+
+  const narrow = matchMedia("(max-width: 48rem)");
+  const fold = () => {
+    for (const part of document.querySelectorAll("[data-folds]")) part.open = !narrow.matches;
+  };
+  fold();
+  narrow.addEventListener("change", fold);
+  for (const here of document.querySelectorAll("nav [aria-current]")) {
+    const list = here.closest("nav");
+    const [outer, inner] = [list, here].map((each) => each.getBoundingClientRect());
+    list.scrollLeft += inner.left - outer.left - (outer.width - inner.width) / 2;
+  }
+
   // --- a page that could not be made comes back when it can ---------------------------------------
 
   const reload = document.querySelector("[data-reload]");
