@@ -8,6 +8,9 @@ FROM ?=
 WORKERS ?= 2
 CYCLES ?= 200
 CASES ?= 100000
+MINUTES ?= 5
+RATE ?= 350
+STORE ?=
 KEY ?=
 
 VENV := .venv
@@ -25,7 +28,7 @@ say = printf '\n$(BOLD)==> %s$(PLAIN)\n' $(1)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup debian run test test-full lint conformance faults simulate chaos io-faults explore fuzz bench release docs
+.PHONY: help setup debian run test test-full lint conformance faults simulate chaos io-faults explore fuzz soak mutants bench release docs
 
 help: ## Show this list
 	@printf 'Tallgrass: start with $(BOLD)make run$(PLAIN), check with $(BOLD)make test$(PLAIN).\n\n'
@@ -95,6 +98,10 @@ explore: $(READY) ## Try every order of events for few units and workers
 fuzz: $(READY) ## Give CASES=100000 generated inputs to all that reads bytes from outside
 	@$(call say,"Hostile bytes")
 	@$(BIN)/python -m tools.fuzz --cases $(CASES)
+
+soak: $(READY) ## Run for MINUTES=5 at RATE=350 units/s with faults, on both stores or STORE=; must be flat
+	@$(call say,"A long run")
+	@$(BIN)/python -m tools.soak --minutes $(MINUTES) --rate $(RATE) $(if $(STORE),--store $(STORE)) $(if $(FROM),--from $(FROM))
 
 bench: $(READY) ## Measure speed as ratios; writes bench/report.json
 	@$(call say,"Benchmarks")
