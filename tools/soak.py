@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -30,20 +31,24 @@ if TYPE_CHECKING:
 STORES = ("sqlite", "postgres")
 SEEDS_BELOW = 1_000_000_000
 SHOWN_MAX = 20
+WRONG = ("lost", "duplicate", "stale")
 #: A shorter run is all warming up: it is judged by what it left alone.
 FLAT_S_MIN = 180.0
 
 
 def play(name: str, order: Order, folder: Path | None = None) -> Outcome:
-    """Soak one store, in a folder of its own."""
-    with tempfile.TemporaryDirectory(dir=folder, prefix="tallgrass-soak-") as own:
-        # The server's user must be able to enter.
-        Path(own).chmod(0o755)
-        place = open_place(name, Path(own), order.lease_s)
-        try:
-            return Soak(place, order, lambda line: print(f"  {line}", flush=True)).run()
-        finally:
-            place.close()
+    """Soak one store, in a folder of its own, which stays if anything is wrong."""
+    own = Path(tempfile.mkdtemp(dir=folder, prefix="tallgrass-soak-"))
+    place = open_place(name, own, order.lease_s)
+    try:
+        outcome = Soak(place, order, lambda line: print(f"  {line}", flush=True)).run()
+    finally:
+        place.close()
+    if any(outcome.judgement[kind] for kind in WRONG) or outcome.ended:
+        print(f"  what it left: {own}")
+    else:
+        shutil.rmtree(own)
+    return outcome
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,7 +88,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _is_good(outcome: Outcome, findings: Sequence[Finding]) -> bool:
-    wrong = any(outcome.judgement[kind] for kind in ("lost", "duplicate", "stale"))
+    wrong = any(outcome.judgement[kind] for kind in WRONG)
     # A short run says nothing of what lasts: a starved process may lose a lease in it.
     lasting = not outcome.ended or not findings
     return not wrong and lasting and all(each.is_flat for each in findings)
@@ -97,14 +102,17 @@ def _show(
     plot = plots / f"soak-{name}.svg"
     plot.write_text(plotted(name, outcome.samples), encoding="utf-8")
     counts = outcome.judgement["counts"]
-    wrong = {kind: len(outcome.judgement[kind]) for kind in ("lost", "duplicate", "stale")}
+    wrong = {kind: len(outcome.judgement[kind]) for kind in WRONG}
     faults = {"kills": outcome.kills, "object outages": outcome.outages,
               "server restarts": outcome.restarts}  # fmt: skip
     print(f"{name}: {_counted({**counts, **faults, 'messages': outcome.messages})}")
     print(f"  cores: {', '.join(f'{who} {n:.2f}' for who, n in outcome.cores.items())}")
     for each in findings:
-        print(f"  {each.name:<30} {each.second:>10.1f} {each.last:>10.1f}"
-              f" {each.limit:>10.1f} {each.unit:<3} {'flat' if each.is_flat else 'GROWS'}")  # fmt: skip
+        verdict = "flat" if each.is_flat else "GROWS"
+        print(
+            f"  {each.name:<30} {each.second:>10.1f} {each.last:>10.1f} {each.limit:>10.1f}"
+            f" {each.unit:<3} {verdict}"
+        )
     for kind in wrong:
         for text in outcome.judgement[kind][:SHOWN_MAX]:
             print(f"  {kind.upper()} {text}")

@@ -130,9 +130,12 @@ def cast(place: Place, seed: int, rate: float, seconds: float, kept_s: float) ->
             "-m",
             "tests.soak.feeding",
             told(
-                seed=seed, rate=rate, seconds=seconds, objects=str(place.written),
+                seed=seed,
+                rate=rate,
+                seconds=seconds,
+                objects=str(place.written),
                 manifests=str(place.folder / "manifests.jsonl"),
-            ),  # fmt: skip
+            ),
         ),
     }
     return {

@@ -279,9 +279,7 @@ def _read_archives(left: _Left) -> None:
 
 
 def _tries(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {**each, "outbox_id": line["outbox_id"]} for line in lines for each in line["attempts"]
-    ]
+    return [{**each, "outbox_id": line["outbox_id"]} for line in lines for each in line["attempts"]]
 
 
 def _asking(database: sqlite3.Connection) -> Any:

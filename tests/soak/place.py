@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tallgrass.bootstrap.queues import open_queue
 from tallgrass.bootstrap.stores import migrate_database, open_stores
@@ -18,6 +17,9 @@ from tests.plugins.postgres import FOLDER_PREFIX
 from tests.plugins.postgres_server import PostgresServer, new_folder
 from tests.support.aws import ENVIRONMENT, AwsServer, MadeQueue
 from tests.support.governance import token_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 VISIBILITY_S = 60
 #: More than any disturbance costs a unit, so that none is given up for the wrong reason.

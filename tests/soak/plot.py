@@ -49,8 +49,8 @@ def plotted(title: str, samples: Sequence[Sample]) -> str:
     ends_at = max((sample.at_s for sample in samples), default=1.0) or 1.0
     height = GAP + len(found) * (HEIGHT + GAP)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}"'
-        f' font-family="sans-serif" font-size="12" role="img" aria-label="{escape(title)}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}">',
+        '<g font-family="sans-serif" font-size="12">',
         f'<text x="4" y="18" font-size="15">{escape(title)}, {ends_at:.0f} s</text>',
     ]
     for number, (name, values) in enumerate(found.items()):
@@ -64,4 +64,4 @@ def plotted(title: str, samples: Sequence[Sample]) -> str:
             f'<line x1="0" y1="{top + HEIGHT}" x2="{WIDTH}" y2="{top + HEIGHT}" stroke="#999"/>',
             f'<polyline fill="none" stroke="#27567b" points="{points}"/>',
         ]
-    return "\n".join([*parts, "</svg>", ""])
+    return "\n".join([*parts, "</g></svg>", ""])

@@ -115,7 +115,8 @@ class Soak:
     # --- while it is fed --------------------------------------------------------------------------
 
     def _feed_and_break(self, feeder: Member) -> None:
-        looks_at, faults = time.monotonic(), []
+        looks_at = time.monotonic()
+        faults: list[_Fault] = []
         while feeder.lives:
             time.sleep(TICK_S)
             self._keep_alive()
@@ -185,7 +186,7 @@ class Soak:
             self._tell(
                 f"{sample.at_s:6.0f} s  {sample.units:>9,} units  lag {sample.lag_s:5.1f} s"
                 f"  worker {worker.resident / 1e6 if worker else 0:4.0f} MB"
-                f"  {sample.waiting:>6,} events wait  database {sample.database_bytes / 1e6:6.0f} MB"
+                f"  {sample.waiting:>6,} events wait  {sample.database_bytes / 1e6:6.0f} MB stored"
             )
 
     # --- afterwards -------------------------------------------------------------------------------
@@ -207,9 +208,10 @@ class Soak:
         folder, model = self._place.folder, self._place.folder / "model.db"
         flags = {"database.url": f"sqlite:///{model}"}
         migrate_database(load_config(environment={}, flags=flags))
-        with closing(connect(f"sqlite:///{model}")) as tables, closing(
-            sqlite3.connect(folder / "archived.db")
-        ) as scratch:
+        with (
+            closing(connect(f"sqlite:///{model}")) as tables,
+            closing(sqlite3.connect(folder / "archived.db")) as scratch,
+        ):
             return judge_soak(
                 self._place.database_url, self._place.queue_contents(),
                 folder / "manifests.jsonl", self._place.events, tables, scratch,
