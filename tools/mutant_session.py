@@ -123,6 +123,8 @@ class Session:
     ) -> None:
         """Put the code in unchanged: nothing may fail, or every mutant would seem noticed."""
         reaching = [name for name, found in reach.lines.items() if found.get(module)]
+        if not reaching:
+            return
         tree = ast.parse((SOURCE / module).read_text(encoding="utf-8"))
         folder = tempfile.mkdtemp(dir=_scratch(), prefix="tallgrass-mutant-")
 
@@ -138,7 +140,7 @@ class Session:
         _, status = os.waitpid(pid, 0)
         shutil.rmtree(folder, ignore_errors=True)
         if status:
-            raise SystemExit(f"{module}: tests fail though nothing was changed")
+            pytest.exit(f"{module}: tests fail though nothing was changed", returncode=1)
 
     # --- the runs with one ------------------------------------------------------------------------
 

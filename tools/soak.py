@@ -32,14 +32,12 @@ STORES = ("sqlite", "postgres")
 SEEDS_BELOW = 1_000_000_000
 SHOWN_MAX = 20
 WRONG = ("lost", "duplicate", "stale")
-#: A shorter run is all warming up: it is judged by what it left alone.
-FLAT_S_MIN = 180.0
 
 
 def play(name: str, order: Order, folder: Path | None = None) -> Outcome:
     """Soak one store, in a folder of its own, which stays if anything is wrong."""
     own = Path(tempfile.mkdtemp(dir=folder, prefix="tallgrass-soak-"))
-    place = open_place(name, own, order.lease_s)
+    place = open_place(name, own, lease_s=order.lease_s, retry_s=order.retry_s)
     try:
         outcome = Soak(place, order, lambda line: print(f"  {line}", flush=True)).run()
     finally:
@@ -66,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bad = False
     for name in STORES if options.store is None else (options.store,):
         outcome = play(name, order, options.folder)
-        findings = judge_flatness(outcome.samples) if order.seconds >= FLAT_S_MIN else []
+        findings = [] if order.is_short else judge_flatness(outcome.samples)
         told = _show(name, outcome, findings, options.plots)
         bad = bad or not _is_good(outcome, findings)
         figures |= {f"{name}: {what}": value for what, value in told.items()}

@@ -14,6 +14,7 @@ from tests.support.processes import ROOT
 
 if TYPE_CHECKING:
     from tests.soak.place import Place
+    from tests.soak.run import Order
 
 END_S_MAX = 60
 TALLGRASS = ("-m", "tallgrass")
@@ -115,7 +116,7 @@ class Member:
         self.spent_s = self.spent_s if measured is None else measured.cpu_s
 
 
-def cast(place: Place, seed: int, rate: float, seconds: float, kept_s: float) -> dict[str, Member]:
+def cast(place: Place, order: Order) -> dict[str, Member]:
     """Return the processes: a worker that stays and one that is killed, a dispatcher, the rest."""
 
     def told(**more: Any) -> str:
@@ -125,14 +126,15 @@ def cast(place: Place, seed: int, rate: float, seconds: float, kept_s: float) ->
         "worker": (*TALLGRASS, "ingest"),
         "killed worker": (*TALLGRASS, "ingest"),
         "dispatcher": (*TALLGRASS, "outbox", "dispatch"),
-        "retention": ("-m", "tests.soak.retaining", told(kept_s=kept_s)),
+        "retention": ("-m", "tests.soak.retaining", told(kept_s=order.kept_s)),
         "feeder": (
             "-m",
             "tests.soak.feeding",
             told(
-                seed=seed,
-                rate=rate,
-                seconds=seconds,
+                seed=order.seed,
+                rate=order.rate,
+                seconds=order.seconds,
+                overwrites=not order.is_short,
                 objects=str(place.written),
                 manifests=str(place.folder / "manifests.jsonl"),
             ),

@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -39,10 +40,10 @@ _FIRST = datetime(2020, 1, 1, tzinfo=UTC)
 _APART = timedelta(hours=12)
 
 
-def feeds(seed: int, units: int) -> Iterator[Feed]:
+def feeds(seed: int, units: int, faults: FeedFaults) -> Iterator[Feed]:
     """Yield feeds without end, each with the next data times; none shares an object."""
     for number in count():
-        yield Feed(seed + number, units, FAULTS, start=_FIRST + number * _APART)
+        yield Feed(seed + number, units, faults, start=_FIRST + number * _APART)
 
 
 class Feeder:
@@ -56,11 +57,11 @@ class Feeder:
         self._messages = 0
         self._began = 0.0
 
-    def run(self, seed: int, rate: float, seconds: float) -> None:
+    def run(self, seed: int, rate: float, seconds: float, faults: FeedFaults) -> None:
         """Send until the time is over."""
         self._began = time.monotonic()
         units = min(UNITS_A_FEED, max(50, int(rate * seconds / 6)))
-        for feed in feeds(seed, units):
+        for feed in feeds(seed, units, faults):
             self._send_feed(feed, units, rate)
             if time.monotonic() >= self._began + seconds:
                 return
@@ -107,7 +108,8 @@ def main(arguments: str) -> None:
     config = load_config(environment={}, flags=told["flags"])
     with closing(open_queue(config)) as queue:
         feeder = Feeder(queue, Path(told["objects"]), Path(told["manifests"]))
-        feeder.run(told["seed"], told["rate"], told["seconds"])
+        faults = FAULTS if told["overwrites"] else replace(FAULTS, overwritten=0.0, stale=0.0)
+        feeder.run(told["seed"], told["rate"], told["seconds"], faults)
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ _RULES = (
     _Rule(name="received to committed, p99", unit="s", of=_latency(0.99), times=1.25, plus=1.0),
     _Rule(name="events not delivered, mean", unit="", times=1.25, plus=500.0,
           of=lambda some: fmean([each.waiting for each in some])),
-    _Rule(name="database, growth a unit", unit="B", of=_growth, times=1.25, plus=200.0),
+    _Rule(name="database, growth a unit", unit="B", of=_growth, times=1.5, plus=1000.0),
     _Rule(name="database's log, most", unit="MB", times=1.25, plus=32.0,
           of=lambda some: max(each.log_bytes for each in some) / MB),
 )  # fmt: skip

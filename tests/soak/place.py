@@ -21,7 +21,7 @@ from tests.support.governance import token_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-VISIBILITY_S = 60
+VISIBILITY_S = 30
 #: More than any disturbance costs a unit, so that none is given up for the wrong reason.
 RECEIVES_MAX = 8
 ATTEMPTS_MAX = 12
@@ -39,7 +39,9 @@ class Place:
     database_url: str
     queue_url: str
     #: What a killed worker held is free again after so long.
-    lease_s: float = 20.0
+    lease_s: float
+    #: Ceilings of the first back-off of a failed unit, and of all.
+    retry_s: tuple[float, float]
     server: PostgresServer | None = None
     aws: AwsServer | None = None
     queue: MadeQueue | None = None
@@ -64,8 +66,8 @@ class Place:
             "queue.max_receive_count": RECEIVES_MAX,
             "queue.wait_s": 1,
             "ledger.max_attempts": ATTEMPTS_MAX,
-            "ledger.retry_base_s": 0.5,
-            "ledger.retry_cap_s": 5.0,
+            "ledger.retry_base_s": self.retry_s[0],
+            "ledger.retry_cap_s": self.retry_s[1],
             "worker.lease_s": self.lease_s,
             "outbox.lease_s": self.lease_s,
             "objects.url": f"file:{self.folder / SHOWN}",
@@ -142,13 +144,14 @@ class Place:
             self.aws.close()
 
 
-def open_place(name: str, folder: Path, lease_s: float) -> Place:
+def open_place(name: str, folder: Path, *, lease_s: float, retry_s: tuple[float, float]) -> Place:
     """Make a place: `sqlite`, or `postgres` with SQS."""
     if name == "sqlite":
         return Place(
             name=name,
             folder=folder,
             lease_s=lease_s,
+            retry_s=retry_s,
             database_url=f"sqlite:///{folder / 'ledger.db'}",
             queue_url=f"sqlite:///{folder / 'queue.db'}",
         )
@@ -163,6 +166,7 @@ def open_place(name: str, folder: Path, lease_s: float) -> Place:
         name=name,
         folder=folder,
         lease_s=lease_s,
+        retry_s=retry_s,
         database_url=server.url,
         queue_url=queue.url,
         server=server,
