@@ -103,6 +103,10 @@ soak: $(READY) ## Run for MINUTES=5 at RATE=350 units/s with faults, on both sto
 	@$(call say,"A long run")
 	@$(BIN)/python -m tools.soak --minutes $(MINUTES) --rate $(RATE) $(if $(STORE),--store $(STORE)) $(if $(FROM),--from $(FROM))
 
+mutants: $(READY) ## Change the core in every small way and see that a test notices
+	@$(call say,"Mutants")
+	@$(BIN)/python -m tools.mutants --jobs $(WORKERS)
+
 bench: $(READY) ## Measure speed as ratios; writes bench/report.json
 	@$(call say,"Benchmarks")
 	@$(BIN)/python -m bench

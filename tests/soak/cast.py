@@ -116,6 +116,20 @@ class Member:
         self.spent_s = self.spent_s if measured is None else measured.cpu_s
 
 
+def cpu_of(pid: int) -> float:
+    """Return the seconds of CPU of a process and of all that it started."""
+    total = 0.0
+    try:
+        head = psutil.Process(pid)
+        for process in (head, *head.children(recursive=True)):
+            times = process.cpu_times()
+            total += times.user + times.system
+        total += head.cpu_times().children_user + head.cpu_times().children_system
+    except psutil.NoSuchProcess:
+        return total
+    return total
+
+
 def cast(place: Place, order: Order) -> dict[str, Member]:
     """Return the processes: a worker that stays and one that is killed, a dispatcher, the rest."""
 

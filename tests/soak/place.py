@@ -136,6 +136,14 @@ class Place:
             ).fetchone()
         return int(row[0]), int(row[1])
 
+    def helpers(self) -> dict[str, int]:
+        """Return the processes beside Tallgrass that the load needs."""
+        found = {
+            "server": None if self.server is None else self.server.pid,
+            "emulator": None if self.aws is None else self.aws.pid,
+        }
+        return {name: pid for name, pid in found.items() if pid is not None}
+
     def close(self) -> None:
         """End its servers."""
         if self.server is not None:

@@ -16,7 +16,7 @@ import psycopg
 from tallgrass.bootstrap.stores import migrate_database
 from tallgrass.config import load_config
 from tests.chaos.roles import connect
-from tests.soak.cast import Member, cast
+from tests.soak.cast import Member, cast, cpu_of
 from tests.soak.judging import judge_soak
 from tests.soak.sampling import Sample, Watch, take_sample
 
@@ -109,6 +109,8 @@ class Soak:
         self._watch = Watch()
         self._sent: list[tuple[str, float]] = []
         self._began = 0.0
+        #: Seconds of CPU of servers that were restarted.
+        self._server_s = 0.0
         self.outcome = Outcome()
 
     def run(self) -> Outcome:
@@ -175,6 +177,7 @@ class Soak:
 
     def _restart_server(self) -> None:
         assert self._place.server is not None
+        self._server_s += cpu_of(self._place.server.pid or 0)
         self._place.server.restart("immediate" if self.outcome.restarts % 2 else "fast")
         self.outcome.restarts += 1
 
@@ -239,11 +242,14 @@ class Soak:
                 member.keep_alive()
 
     def _note_cores(self) -> None:
-        if self.outcome.samples:
-            last = self.outcome.samples[-1]
-            self.outcome.cores = {
-                name: each.cpu_s / last.at_s for name, each in last.processes.items()
-            }
+        spent = {name: cpu_of(pid) for name, pid in self._place.helpers().items()}
+        if "server" in spent:
+            spent["server"] += self._server_s
+        for sample in self.outcome.samples:
+            spent |= {name: each.cpu_s for name, each in sample.processes.items()}
+        self.outcome.cores = {
+            name: seconds / max(self.outcome.seconds, 1.0) for name, seconds in spent.items()
+        }
 
     def _end_all(self) -> None:
         for name, member in self._members.items():
