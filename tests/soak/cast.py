@@ -118,13 +118,14 @@ class Member:
 
 def cpu_of(pid: int) -> float:
     """Return the seconds of CPU of a process and of all that it started."""
-    total = 0.0
+    total: float = 0.0
     try:
         head = psutil.Process(pid)
         for process in (head, *head.children(recursive=True)):
             times = process.cpu_times()
-            total += times.user + times.system
-        total += head.cpu_times().children_user + head.cpu_times().children_system
+            total += float(times.user + times.system)
+        reaped = head.cpu_times()
+        total += float(reaped.children_user + reaped.children_system)
     except psutil.NoSuchProcess:
         return total
     return total
@@ -150,6 +151,7 @@ def cast(place: Place, order: Order) -> dict[str, Member]:
                 seconds=order.seconds,
                 overwrites=not order.is_short,
                 objects=str(place.written),
+                enough=str(place.enough),
                 manifests=str(place.folder / "manifests.jsonl"),
             ),
         ),

@@ -47,7 +47,7 @@ def feeds(seed: int, units: int, faults: FeedFaults) -> Iterator[Feed]:
 
 
 class Feeder:
-    """Sends at a rate, for so many seconds and until the feed that was begun is at its end."""
+    """Sends at a rate, until it is enough and the feed that was begun is at its end."""
 
     def __init__(self, queue: Queue, objects: Path, manifests: Path) -> None:
         self._queue = queue
@@ -57,13 +57,14 @@ class Feeder:
         self._messages = 0
         self._began = 0.0
 
-    def run(self, seed: int, rate: float, seconds: float, faults: FeedFaults) -> None:
-        """Send until the time is over."""
+    def run(self, told: dict[str, Any], faults: FeedFaults) -> None:
+        """Send feeds, each about a sixth of the time that is planned."""
+        rate, enough = told["rate"], Path(told["enough"])
         self._began = time.monotonic()
-        units = min(UNITS_A_FEED, max(50, int(rate * seconds / 6)))
-        for feed in feeds(seed, units, faults):
+        units = min(UNITS_A_FEED, max(50, int(rate * told["seconds"] / 6)))
+        for feed in feeds(told["seed"], units, faults):
             self._send_feed(feed, units, rate)
-            if time.monotonic() >= self._began + seconds:
+            if enough.exists():
                 return
 
     def _send_feed(self, feed: Feed, units: int, rate: float) -> None:
@@ -109,7 +110,7 @@ def main(arguments: str) -> None:
     with closing(open_queue(config)) as queue:
         feeder = Feeder(queue, Path(told["objects"]), Path(told["manifests"]))
         faults = FAULTS if told["overwrites"] else replace(FAULTS, overwritten=0.0, stale=0.0)
-        feeder.run(told["seed"], told["rate"], told["seconds"], faults)
+        feeder.run(told, faults)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,11 @@ class Place:
         return self.folder / "tallgrass-events.jsonl"
 
     @property
+    def enough(self) -> Path:
+        """The file whose being there ends the feed."""
+        return self.folder / "enough"
+
+    @property
     def flags(self) -> dict[str, Any]:
         """The settings of every process."""
         found: dict[str, Any] = {

@@ -29,7 +29,8 @@ def test_nothing_is_lost_while_everything_runs_and_breaks(store: str, tmp_path: 
     assert done.returncode == 0, told
     assert re.search(rf"(?m)^{store}: .*, 0 lost, 0 duplicate, 0 stale, too short", done.stdout)
     # The premise: there was work, some of it was cut off, and old rows left meanwhile.
-    pairs = re.findall(r"([\d,]+) ([a-z ]*[a-z])", done.stdout)
+    (line,) = re.findall(rf"(?m)^{store}: .* kills.*$", done.stdout)
+    pairs = re.findall(r"(\d[\d,]*) ([a-z ]*[a-z])", line)
     counts = {name: int(number.replace(",", "")) for number, name in pairs}
     assert counts["units"] >= 400, told
     assert counts["messages"] > counts["units"] > counts["items"] > 0
