@@ -149,7 +149,7 @@ def cast(place: Place, order: Order) -> dict[str, Member]:
                 seed=order.seed,
                 rate=order.rate,
                 seconds=order.seconds,
-                overwrites=not order.is_short,
+                long=not order.is_short,
                 objects=str(place.written),
                 enough=str(place.enough),
                 manifests=str(place.folder / "manifests.jsonl"),

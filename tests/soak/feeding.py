@@ -32,6 +32,8 @@ FAULTS = FeedFaults(
     overwritten=0.04, stale=0.02, truncated=0.002, zero_bytes=0.001, missing=0.001, late=0.02,
     duplicated=0.05, reordered=0.1, poison=0.01, deletions=0.01, sidecars=0.02,
 )  # fmt: skip
+#: Without what takes its time to be settled.
+SHORT_FAULTS = replace(FAULTS, overwritten=0.0, stale=0.0, missing=0.0)
 #: One feed's contents are in memory while it lasts, and planning it takes a third of a second.
 UNITS_A_FEED = 1000
 TICK_S = 0.1
@@ -109,7 +111,7 @@ def main(arguments: str) -> None:
     config = load_config(environment={}, flags=told["flags"])
     with closing(open_queue(config)) as queue:
         feeder = Feeder(queue, Path(told["objects"]), Path(told["manifests"]))
-        faults = FAULTS if told["overwrites"] else replace(FAULTS, overwritten=0.0, stale=0.0)
+        faults = FAULTS if told["long"] else SHORT_FAULTS
         feeder.run(told, faults)
 
 

@@ -21,7 +21,8 @@ from tests.support.governance import token_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-VISIBILITY_S = 30
+#: A message that a killed worker took is seen again a little later than its units are free.
+VISIBLE_AFTER_LEASES = 1.5
 #: More than any disturbance costs a unit, so that none is given up for the wrong reason.
 RECEIVES_MAX = 8
 ATTEMPTS_MAX = 12
@@ -67,7 +68,7 @@ class Place:
         found: dict[str, Any] = {
             "database.url": self.database_url,
             "queue.url": self.queue_url,
-            "queue.visibility_s": float(VISIBILITY_S),
+            "queue.visibility_s": self.lease_s * VISIBLE_AFTER_LEASES,
             "queue.max_receive_count": RECEIVES_MAX,
             "queue.wait_s": 1,
             "ledger.max_attempts": ATTEMPTS_MAX,
@@ -174,7 +175,9 @@ def open_place(name: str, folder: Path, *, lease_s: float, retry_s: tuple[float,
         settings.write(_SERVER)
     server.start()
     aws = AwsServer("ministack")
-    queue = aws.make_queue(visibility_s=VISIBILITY_S, max_receive_count=RECEIVES_MAX)
+    queue = aws.make_queue(
+        visibility_s=int(lease_s * VISIBLE_AFTER_LEASES), max_receive_count=RECEIVES_MAX
+    )
     return Place(
         name=name,
         folder=folder,
