@@ -5,7 +5,7 @@
 
 Changed are comparisons, `and`, `or` and `not`, arithmetic, numbers, booleans and words, what is
 returned, which branch is taken, and whether a statement is there at all. Not changed are texts for
-people, annotations, and what a decorator or a default says.
+people, annotations, what a decorator or a default says, and whether `zip` is strict.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def mutants_of(source: str) -> list[Mutant]:
     module = ast.parse(source)
     found = [
         Mutant(
-            line=getattr(node, "lineno", 0),
+            line=_line(node),
             what=f"{_text(node)} → {what}",
             function=function,
             module=module,
@@ -120,6 +120,11 @@ def _walk(
             yield from _walk(child, step, inside)
 
 
+def _line(node: Any) -> int:
+    """Return the line that is reached when the node is; a filter has none of its own."""
+    return int(node.ifs[0].lineno if isinstance(node, ast.comprehension) else node.lineno)
+
+
 def _first_line(node: ast.AST) -> int:
     """Return the line at which the code of a function begins, as Python counts."""
     decorators = getattr(node, "decorator_list", [])
@@ -128,6 +133,8 @@ def _first_line(node: ast.AST) -> int:
 
 def _is_left_alone(node: ast.AST, field: str) -> bool:
     """Whether a part of a node says what is there rather than what happens."""
+    if isinstance(node, ast.keyword):
+        return node.arg == "strict"  # of zip: it only guards against what cannot be
     if isinstance(node, ast.Call):
         return field == "func" and isinstance(node.func, ast.Name)
     return (

@@ -344,9 +344,10 @@ def _outside(modules: Sequence[str]) -> Iterator[tuple[str, Mutant]]:
 class OutsideSession(Session):
     """Runs the mutants that stand in no function, before anything of the package is imported."""
 
-    def run(self, arguments: Sequence[str], limit_s: float) -> None:
+    def run(self, arguments: Sequence[str]) -> None:
         """Fork for each mutant; all tests of the group run, until one fails."""
         _load_others()
+        limit_s = PATIENCE * self._unchanged_s(arguments) + PATIENCE_S
         for module, mutant in _outside(self._modules):
 
             def work(folder: Path, module: str = module, mutant: Mutant = mutant) -> int:
@@ -356,6 +357,21 @@ class OutsideSession(Session):
             self._start(module, mutant, limit_s, work)
         while self._running:
             self._wait()
+
+    def _unchanged_s(self, arguments: Sequence[str]) -> float:
+        """Return how long the tests take, as they must, without a mutant."""
+        began = time.monotonic()
+        folder = tempfile.mkdtemp(dir=_scratch(), prefix="tallgrass-mutant-")
+        pid = os.fork()
+        if pid == 0:
+            _in_child(
+                lambda: int(pytest.main([*arguments, "-x", f"--basetemp={Path(folder) / 'tests'}"]))
+            )
+        _, status = os.waitpid(pid, 0)
+        shutil.rmtree(folder, ignore_errors=True)
+        if status:
+            raise SystemExit("tests fail though nothing was changed")
+        return time.monotonic() - began
 
 
 # --- the process ----------------------------------------------------------------------------------
@@ -389,7 +405,7 @@ def main(arguments: str) -> int:
         *told["tests"],
     ]
     if told["outside"]:
-        OutsideSession(told["modules"], told["jobs"], tell).run(tests, told["limit_s"])
+        OutsideSession(told["modules"], told["jobs"], tell).run(tests)
         return 0
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)

@@ -28,8 +28,6 @@ LIST = ROOT / "tests" / "mutants.toml"
 REPORT = ROOT / "build" / "mutants.txt"
 #: The least share of all mutants that tests must notice.
 SCORE_MIN = 0.85
-#: A mutant outside of functions runs all tests of its group; longer than that, and it hangs.
-OUTSIDE_S_MAX = 240.0
 
 
 class MutantListError(Exception):
@@ -61,7 +59,6 @@ class Tally:
     """What became of the mutants of one module."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    survivors: list[str] = field(default_factory=list)
 
     @property
     def noticed(self) -> int:
@@ -101,24 +98,26 @@ def score(tallies: Sequence[Tally]) -> float:
     return sum(tally.noticed for tally in tallies) / total if total else 0.0
 
 
-def count_result(tally: Tally, result: dict[str, Any], equivalents: Sequence[Equivalent]) -> None:
-    """Add what became of one mutant."""
+def count_result(
+    tally: Tally, result: dict[str, Any], equivalents: Sequence[Equivalent]
+) -> str | None:
+    """Add what became of one mutant; return what there is to say of one that lives."""
     module, line, what = result["module"], result["line"], result["what"]
     code = _lines(module)[line - 1].strip()
-    verdict = result["verdict"]
+    verdict, survivor = result["verdict"], None
     if verdict not in {KILLED, TIMEOUT}:
         if any((each.module, each.code, each.what) == (module, code, what) for each in equivalents):
             verdict = "equivalent"
         else:
-            tally.survivors.append(f"{module}:{line}: {verdict}: {what}    | {code}")
+            survivor = f"{module}:{line}: {verdict}: {what}    | {code}"
     tally.counts[verdict] += 1
+    return survivor
 
 
 def play(group: Group, jobs: int, *, outside: bool) -> Iterator[dict[str, Any]]:
     """Play the mutants of a group in a process of their own."""
     order = {
         "modules": group.modules, "tests": group.tests, "jobs": jobs, "outside": outside,
-        "limit_s": OUTSIDE_S_MAX,
     }  # fmt: skip
     command = [sys.executable, "-m", "tools.mutant_session", json.dumps(order)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -135,18 +134,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(groups, arguments)
     tallies: dict[str, Tally] = {}
     began = time.monotonic()
-    for group in groups:
-        if options.only and group.name not in options.only:
-            continue
-        for outside in (False, True):
-            for result in play(group, options.jobs, outside=outside):
-                tally = tallies.setdefault(result["module"], Tally())
-                count_result(tally, result, equivalents)
-        for module in group.modules:
-            print(_told(module, tallies.get(module, Tally())), flush=True)
     REPORT.parent.mkdir(exist_ok=True)
-    survivors = [text for tally in tallies.values() for text in tally.survivors]
-    REPORT.write_text("\n".join([*survivors, ""]), encoding="utf-8")
+    with REPORT.open("w", encoding="utf-8") as report:
+        for group in groups:
+            if options.only and group.name not in options.only:
+                continue
+            for outside in (False, True):
+                for result in play(group, options.jobs, outside=outside):
+                    tally = tallies.setdefault(result["module"], Tally())
+                    # Line by line: whoever is in a hurry can read on while it runs.
+                    if survivor := count_result(tally, result, equivalents):
+                        report.write(f"{survivor}\n")
+                        report.flush()
+            for module in group.modules:
+                print(_told(module, tallies.get(module, Tally())), flush=True)
     found = score(list(tallies.values()))
     total = sum(tally.total for tally in tallies.values())
     print(f"{total:,} mutants, {found:.1%} noticed ({time.monotonic() - began:.0f} s;"
