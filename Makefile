@@ -11,6 +11,7 @@ CASES ?= 100000
 MINUTES ?= 5
 RATE ?= 350
 STORE ?=
+QUEUE ?= sqs
 KEY ?=
 
 VENV := .venv
@@ -101,7 +102,7 @@ fuzz: $(READY) ## Give CASES=100000 generated inputs to all that reads bytes fro
 
 soak: $(READY) ## Run for MINUTES=5 at RATE=350 units/s with faults, on both stores or STORE=; must be flat
 	@$(call say,"A long run")
-	@$(BIN)/python -m tools.soak --minutes $(MINUTES) --rate $(RATE) $(if $(STORE),--store $(STORE)) $(if $(FROM),--from $(FROM))
+	@$(BIN)/python -m tools.soak --minutes $(MINUTES) --rate $(RATE) $(if $(STORE),--store $(STORE)) --queue $(QUEUE) $(if $(FROM),--from $(FROM))
 
 mutants: $(READY) ## Change the core in every small way and see that a test notices
 	@$(call say,"Mutants")

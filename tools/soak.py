@@ -37,7 +37,9 @@ WRONG = ("lost", "duplicate", "stale")
 def play(name: str, order: Order, folder: Path | None = None) -> Outcome:
     """Soak one store, in a folder of its own, which stays if anything is wrong."""
     own = Path(tempfile.mkdtemp(dir=folder, prefix="tallgrass-soak-"))
-    place = open_place(name, own, lease_s=order.lease_s, retry_s=order.retry_s)
+    place = open_place(
+        name, own, lease_s=order.lease_s, retry_s=order.retry_s, with_sqs=order.with_sqs
+    )
     try:
         outcome = Soak(place, order, lambda line: print(f"  {line}", flush=True)).run()
     finally:
@@ -56,10 +58,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if first is None:
         first = random.SystemRandom().randrange(SEEDS_BELOW)
     print(f"Seeds from FROM={first}", flush=True)
-    order = Order(seed=first, rate=options.rate, seconds=60 * options.minutes)
+    order = Order(
+        seed=first, rate=options.rate, seconds=60 * options.minutes,
+        with_sqs=options.queue == "sqs",
+    )  # fmt: skip
     figures: dict[str, int | str] = {
         "minutes": f"{options.minutes:g}", "units a second": f"{options.rate:g}",
-        "first seed": str(first),
+        "first seed": str(first), "queue of PostgreSQL": options.queue,
     }  # fmt: skip
     bad = False
     for name in STORES if options.store is None else (options.store,):
@@ -77,6 +82,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=5.0, help="for how long, each store (5)")
     parser.add_argument("--rate", type=float, default=350.0, help="units a second (350)")
     parser.add_argument("--store", choices=STORES, help="one store (both, one after the other)")
+    parser.add_argument(
+        "--queue", choices=("sqs", "embedded"), default="sqs", help="PostgreSQL's queue (sqs)"
+    )
     parser.add_argument("--from", dest="first", type=int, help="the first seed (drawn at random)")
     parser.add_argument("--folder", type=Path, help="where its files lie (a temporary folder)")
     parser.add_argument(

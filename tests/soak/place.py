@@ -158,8 +158,15 @@ class Place:
             self.aws.close()
 
 
-def open_place(name: str, folder: Path, *, lease_s: float, retry_s: tuple[float, float]) -> Place:
-    """Make a place: `sqlite`, or `postgres` with SQS."""
+def open_place(
+    name: str,
+    folder: Path,
+    *,
+    lease_s: float,
+    retry_s: tuple[float, float],
+    with_sqs: bool = True,
+) -> Place:
+    """Make a place: `sqlite`, or `postgres` with SQS or with the embedded queue."""
     if name == "sqlite":
         return Place(
             name=name,
@@ -174,6 +181,16 @@ def open_place(name: str, folder: Path, *, lease_s: float, retry_s: tuple[float,
     with (server.folder / "data" / "postgresql.conf").open("a", encoding="utf-8") as settings:
         settings.write(_SERVER)
     server.start()
+    if not with_sqs:
+        return Place(
+            name=name,
+            folder=folder,
+            lease_s=lease_s,
+            retry_s=retry_s,
+            database_url=server.url,
+            queue_url=f"sqlite:///{folder / 'queue.db'}",
+            server=server,
+        )
     aws = AwsServer("ministack")
     queue = aws.make_queue(
         visibility_s=int(lease_s * VISIBLE_AFTER_LEASES), max_receive_count=RECEIVES_MAX

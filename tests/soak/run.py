@@ -44,6 +44,8 @@ class Order:
     seed: int
     rate: float
     seconds: float
+    #: Whether PostgreSQL's queue is SQS; the emulator takes a third of a core at full rate.
+    with_sqs: bool = True
 
     @property
     def sample_s(self) -> float:
