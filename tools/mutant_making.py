@@ -56,7 +56,8 @@ class Mutant:
     line: int
     #: The text that changes, and into what.
     what: str
-    #: The outermost function that it is in, by its first line; None where it is in none.
+    #: The outermost function that it is in, by its first line; None where it is in none, or in one
+    #: that runs while the module is imported: then it is too late to change it afterwards.
     function: int | None
     module: ast.Module
     #: The way to the changed node: field and place in it, from the module down.
@@ -81,11 +82,12 @@ class Mutant:
 def mutants_of(source: str) -> list[Mutant]:
     """Return every mutant, in the order of the text."""
     module = ast.parse(source)
+    imported = {_first_line(each) for each in module.body if _runs_at_import(each, module)}
     found = [
         Mutant(
             line=_line(node),
             what=f"{_text(node)} → {what}",
-            function=function,
+            function=None if function in imported else function,
             module=module,
             path=path,
             change=change,
@@ -118,6 +120,21 @@ def _walk(
                 inside = _first_line(node)
             yield child, step, inside
             yield from _walk(child, step, inside)
+
+
+def _runs_at_import(node: ast.AST, module: ast.Module) -> bool:
+    """Whether it is a function that the module itself calls, outside of all functions."""
+    return isinstance(node, _FUNCTIONS) and any(
+        isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == node.name
+        for call in _outside_of_functions(module)
+    )
+
+
+def _outside_of_functions(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, _FUNCTIONS):
+            yield child
+            yield from _outside_of_functions(child)
 
 
 def _line(node: Any) -> int:

@@ -77,6 +77,19 @@ def test_a_mutant_differs_in_its_one_place_alone() -> None:
     assert ast.unparse(ast.parse(RULE)).splitlines() == before
 
 
+def test_a_function_that_runs_at_import_is_changed_before() -> None:
+    """Its mutants belong to no function whose code could be exchanged later."""
+    source = "def make(n):\n    return n + 1\n\ndef use(n):\n    return make(n)\n\nX = [make(2)]\n"
+    found = {mutant.what: mutant.function for mutant in mutants_of(source)}
+    assert found == {
+        "return n + 1 → return None": None,
+        "n + 1 → Sub": None,
+        "1 → 2": None,
+        "return make(n) → return None": 4,
+        "2 → 3": None,
+    }
+
+
 @pytest.mark.parametrize(
     ("source", "made"),
     [
