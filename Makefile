@@ -8,6 +8,10 @@ FROM ?=
 WORKERS ?= 2
 CYCLES ?= 200
 CASES ?= 100000
+MINUTES ?= 5
+RATE ?= 350
+STORE ?=
+QUEUE ?= sqs
 KEY ?=
 BENCH_ARGS ?=
 
@@ -26,7 +30,7 @@ say = printf '\n$(BOLD)==> %s$(PLAIN)\n' $(1)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup debian run test test-full lint conformance faults simulate chaos io-faults explore fuzz bench bench-quick release docs screenshots
+.PHONY: help setup debian run test test-full lint conformance faults simulate chaos io-faults explore fuzz soak mutants bench bench-quick release docs screenshots
 
 help: ## Show this list
 	@printf 'Tallgrass: start with $(BOLD)make run$(PLAIN), check with $(BOLD)make test$(PLAIN).\n\n'
@@ -96,6 +100,14 @@ explore: $(READY) ## Try every order of events for few units and workers
 fuzz: $(READY) ## Give CASES=100000 generated inputs to all that reads bytes from outside
 	@$(call say,"Hostile bytes")
 	@$(BIN)/python -m tools.fuzz --cases $(CASES)
+
+soak: $(READY) ## Run for MINUTES=5 at RATE=350 units/s with faults, on both stores or STORE=; must be flat
+	@$(call say,"A long run")
+	@$(BIN)/python -m tools.soak --minutes $(MINUTES) --rate $(RATE) $(if $(STORE),--store $(STORE)) --queue $(QUEUE) $(if $(FROM),--from $(FROM))
+
+mutants: $(READY) ## Change the core in every small way and see that a test notices
+	@$(call say,"Mutants")
+	@$(BIN)/python -m tools.mutants --jobs $(WORKERS)
 
 bench: $(READY) ## Measure speed beside others (half an hour); writes bench/report.*
 	@$(call say,"Benchmarks")

@@ -85,9 +85,9 @@ def read_tables(database: Any) -> Tables:
     return Tables(**found)
 
 
-def read_rows(database: Any, query: str) -> list[Row]:
+def read_rows(database: Any, query: str, *parameters: object) -> list[Row]:
     """Run a query; times and ids come as SQLite holds them."""
-    cursor = database.execute(query)
+    cursor = database.execute(query, parameters) if parameters else database.execute(query)
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, map(_plain, row), strict=True)) for row in cursor.fetchall()]
 

@@ -10,7 +10,9 @@ import pytest
 from tests.chaos.run import Outcome
 from tests.fuzz.parsers import PARSERS, Parser
 from tests.io_faults.lives import Tally
-from tools import chaos, explore, fuzz, io_faults, reliability
+from tests.soak.run import Outcome as Soaked
+from tests.soak.sampling import Sample
+from tools import chaos, explore, fuzz, io_faults, reliability, soak
 from tools.conformance_list import ROOT
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def test_a_page_without_markers_is_refused() -> None:
 def test_the_page_has_a_place_for_every_command() -> None:
     """Each make target that publishes has its markers, once, and its section."""
     text = (ROOT / "docs" / "reference" / "reliability.md").read_text(encoding="utf-8")
-    for command in ("chaos", "io-faults", "explore", "fuzz"):
+    for command in ("chaos", "io-faults", "explore", "fuzz", "soak", "mutants"):
         assert text.count(f"<!-- {command} -->\n") == text.count(f"<!-- /{command} -->\n") == 1
         assert f"`make {command}" in text
 
@@ -116,3 +118,38 @@ def test_any_breach_fails_the_chaos(
     assert f"{kind.upper()} sqlite, seed 5: u1" in out
     assert out.splitlines()[-1].startswith("3 kills, ")
     assert f"1 {kind}" in out
+
+
+@pytest.mark.parametrize(
+    ("lag_s", "lost", "ended", "code"),
+    [(2.0, [], {}, 0), (9.0, [], {}, 1), (2.0, ["u1"], {}, 1), (2.0, [], {"worker": 1}, 1)],
+)
+def test_a_soak_that_is_not_flat_or_loses_anything_fails(
+    lag_s: float,
+    lost: list[str],
+    ended: dict[str, int],
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also if a process that nobody killed ended; the last line says what it was."""
+    samples = [
+        Sample(
+            at_s=float(second), units=second, processes={}, latencies=[0.5], waiting=0,
+            lag_s=2.0 if second < 60 else lag_s, database_bytes=second, log_bytes=0,
+        )
+        for second in range(91)
+    ]  # fmt: skip
+    judgement = {"lost": lost, "duplicate": [], "stale": [], "counts": {"units": 900}}
+    outcome = Soaked(samples=samples, judgement=judgement, ended=ended, seconds=90.0)
+    monkeypatch.setattr(soak, "play", lambda *_arguments: outcome)
+    arguments = ["--minutes", "3", "--from", "5", "--store", "sqlite", "--plots", str(tmp_path)]
+    assert soak.main(arguments) == code
+    out = capsys.readouterr().out
+    verdict = "NOT flat: oldest unit not done, mean" if lag_s > 2 else "flat"
+    last = out.splitlines()[-1]
+    assert last.startswith(f"sqlite: 10 units/s for 90 s, {len(lost)} lost, 0 duplicate, 0 stale,")
+    assert verdict in last
+    assert ("LOST u1" in out) is bool(lost)
+    assert ("ENDED worker" in out) is bool(ended)

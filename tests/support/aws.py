@@ -85,6 +85,11 @@ class AwsServer:
         for pipe in (self._process.stdin, self._process.stdout, self._log):
             pipe.close()  # type: ignore[union-attr]
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
     @cached_property
     def session(self) -> Any:
         """A session with made-up credentials, whatever the environment says."""
