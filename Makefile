@@ -6,6 +6,7 @@ DEMO_ARGS ?=
 SEEDS ?= 500
 FROM ?=
 WORKERS ?= 2
+JOBS ?= $(WORKERS)
 CYCLES ?= 200
 CASES ?= 100000
 KEY ?=
@@ -76,9 +77,9 @@ faults: $(READY) ## Plant each fault of tests/faults.toml and see that its test 
 	@$(call say,"Planted faults")
 	@$(BIN)/python -m tools.faults --jobs $(WORKERS)
 
-simulate: $(READY) ## Play SEEDS=500 simulated histories, FROM= a seed or a random one
+simulate: $(READY) ## Play SEEDS=500 simulated histories on JOBS=2 cores, FROM= a seed or a random one
 	@$(call say,"Simulated histories")
-	@$(BIN)/python -m tools.simulate --seeds $(SEEDS) $(if $(FROM),--from $(FROM))
+	@$(BIN)/python -m tools.simulate --seeds $(SEEDS) --jobs $(JOBS) $(if $(FROM),--from $(FROM))
 
 chaos: $(READY) ## Kill real processes CYCLES=200 times; the oracle reads what is left
 	@$(call say,"Crashes of real processes")
