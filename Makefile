@@ -26,7 +26,7 @@ say = printf '\n$(BOLD)==> %s$(PLAIN)\n' $(1)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup debian run test test-full lint conformance faults simulate chaos io-faults explore fuzz bench release docs
+.PHONY: help setup debian run test test-full lint conformance faults simulate simulate-bugs chaos io-faults explore fuzz bench release docs
 
 help: ## Show this list
 	@printf 'Tallgrass: start with $(BOLD)make run$(PLAIN), check with $(BOLD)make test$(PLAIN).\n\n'
@@ -80,6 +80,10 @@ faults: $(READY) ## Plant each fault of tests/faults.toml and see that its test 
 simulate: $(READY) ## Play SEEDS=500 simulated histories on JOBS=2 cores, FROM= a seed or a random one
 	@$(call say,"Simulated histories")
 	@$(BIN)/python -m tools.simulate --seeds $(SEEDS) --jobs $(JOBS) $(if $(FROM),--from $(FROM))
+
+simulate-bugs: $(READY) ## Plant each of the known bugs, and play seeds until it is found
+	@$(call say,"Planted bugs")
+	@$(BIN)/python -m tools.simulate_bugs $(if $(FROM),--from $(FROM))
 
 chaos: $(READY) ## Kill real processes CYCLES=200 times; the oracle reads what is left
 	@$(call say,"Crashes of real processes")

@@ -57,6 +57,9 @@ class Lister:
                 self._meanwhile()
         except (TransientError, Crashed) as error:
             return f"is broken off: {type(error).__name__}"
+        except Exception as error:  # noqa: BLE001 - whatever ends it is a finding
+            self.world.violations.append(f"the lister died of {type(error).__name__}: {error}")
+            return "died"
         report = backfill.report
         added = report.known + report.due + report.left.total() + report.passed.total()
         if report.listed != added:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallgrass.errors import (
     CommitUnknown,
+    DatabaseFull,
     DatabaseLocked,
     DatabaseUnreachable,
     DataRefused,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 STORE_FAULTS = (
     "locked",
     "unreachable",
+    "full",
     "conflict",
     "unknown, rolled back",
     "unknown, committed",
@@ -130,6 +132,8 @@ class DisturbedTransaction:
 def _fail_before(fault: str | None) -> None:
     if fault == "unreachable":
         raise DatabaseUnreachable("simulated")
+    if fault == "full":
+        raise DatabaseFull("simulated")
     if fault == "conflict":
         raise TransactionConflict("simulated")
     if fault == "unknown, rolled back":

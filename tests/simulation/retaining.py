@@ -94,6 +94,9 @@ class Retainer:
             return f"crashed after {done} steps"
         except TransientError as error:
             return f"ended after {done} steps: {type(error).__name__}"
+        except Exception as error:  # noqa: BLE001 - whatever ends it is a finding
+            world.violations.append(f"the retainer died of {type(error).__name__}: {error}")
+            return f"died after {done} steps"
         finally:
             world.violations += see_archives(world.ledger)
         return f"took {done} steps"

@@ -23,7 +23,7 @@ from tests.simulation.disturbed import READ_FAULTS, STORE_FAULTS
 from tests.simulation.world import Template, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from tests.simulation.actors import Process
     from tests.simulation.dispatching import DispatchProcess
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 #: Faults stop; then everything ends within so many events, and so much virtual time.
 CALM_EVENTS_MAX = 4000
 CALM_TIME_MAX = timedelta(hours=2)
+
+#: How often, after an event, somebody runs nodes.
+NODES_RUN = 0.005
+
+#: So many worlds begin with messages in the queue.
+BUSY_FROM_THE_BEGINNING = 0.7
 
 #: So many worlds are archived as a whole before they are judged.
 RETAINED_AT_THE_END = 0.3
@@ -63,6 +69,8 @@ class Simulation:
         if tell:
             self._world.check_every_when_calm = 1
         self._random = Random(seed ^ 0x5EED)
+        #: Nodes share nothing with the others, so their chance is another.
+        self._beside = Random(seed ^ 0xBE51)
         self._before: dict[str, str] = {}
 
     def run(self) -> History:
@@ -95,8 +103,7 @@ class Simulation:
             self._event("drainer", world.drainer.drain)
             redriven = world.redrive()
             self._event("operator", lambda: f"sends {redriven} dead letters again")
-            requeued = world.requeue()
-            self._event("operator", lambda: f"asks for {requeued} events again")
+            self._event("operator", world.requeue)
             if self._calm():
                 self._event("replayer", lambda: world.replayer.finish(settle=True))
                 self._event("drainer", world.drainer.settle)
@@ -109,10 +116,15 @@ class Simulation:
         """Let things happen; return whether all promises held."""
         events = self._swarm()
         actions, weights = list(events), list(events.values())
-        total = 25 + 5 * len(self._world.uris) + self._random.randint(0, 40)
+        total = 30 + 6 * len(self._world.uris) + self._random.randint(0, 40)
+        if self._random.random() < BUSY_FROM_THE_BEGINNING:
+            count = self._random.randint(1, len(self._world.coming))
+            self._event("producer", lambda: self._world.produce(count))
         for _ in range(total):
             action = self._random.choices(actions, weights)[0]
             action()
+            if self._beside.random() < NODES_RUN:
+                self._event("nodes", self._world.nodes.run)
             if self._world.violations:
                 return False
         return True
@@ -120,8 +132,8 @@ class Simulation:
     def _swarm(self) -> dict[Callable[[], None], float]:
         """Choose which kinds of events this world knows, and how frequent they are."""
         always: dict[Callable[[], None], float] = {
-            self._work: 30.0,
-            self._dispatch: 15.0,
+            self._work: 40.0,
+            self._dispatch: 20.0,
             self._produce: 8.0,
             self._tick: 4.0,
         }
@@ -145,7 +157,7 @@ class Simulation:
             self._stop_a_dispatcher: 0.5,
             self._switch_dispatch: 1.0,
             self._replay: 1.5,
-            self._run_again: 0.5,
+            self._run_again: 1.0,
             self._resume: 1.5,
             self._switch_replay: 1.0,
             self._retain: 1.5,
@@ -153,6 +165,8 @@ class Simulation:
             self._drain: 3.0,
             self._go_on_draining: 1.0,
             self._backfill: 1.5,
+            self._err: 1.0,
+            self._read_the_catalog: 1.5,
         }
         chosen = {
             action: weight * self._random.choice((0.3, 1.0, 3.0))
@@ -162,16 +176,18 @@ class Simulation:
         return {**always, **chosen}
 
     def _work(self) -> None:
-        self._go_on(self._any_process())
+        self._go_on(self._world.processes)
 
     def _dispatch(self) -> None:
-        self._go_on(self._any_dispatcher())
+        self._go_on(self._world.dispatchers)
 
-    def _go_on(self, process: Process | DispatchProcess) -> None:
-        if not process.alive:
-            self._event(process.name, process.start)
-        elif process.is_up and self._world.would_do_something(process):
-            self._event(process.name, process.step)
+    def _go_on(self, processes: Sequence[Process | DispatchProcess]) -> None:
+        """Let one of them go on that can; nothing would come of the others."""
+        able = [each for each in processes if self._world.would_do_something(each)]
+        if not able:
+            return
+        process = self._random.choice(able)
+        self._event(process.name, process.step if process.alive else process.start)
 
     def _sink_fault(self) -> None:
         fault, times = self._random.choice(SINK_FAULTS), self._random.choice((1, 1, 2, 6))
@@ -209,6 +225,12 @@ class Simulation:
 
     def _backfill(self) -> None:
         self._event("lister", self._world.lister.backfill)
+
+    def _err(self) -> None:
+        self._event("governor", self._world.governor.err)
+
+    def _read_the_catalog(self) -> None:
+        self._event("reader", self._world.reader.look)
 
     def _let_messages_die(self) -> None:
         count = self._random.choice((1, 2, 5))
@@ -267,6 +289,7 @@ class Simulation:
             [p.store_faults for p in self._world.everybody]
             + [self._world.sweep_faults, self._world.replayer.store_faults]
             + [self._world.drainer.store_faults, self._world.drainer.queue_faults]
+            + [self._world.governor.store_faults]
         )
         fault = (self._random.randint(0, 4), self._random.choice(STORE_FAULTS))
         faults.armed.append(fault)
@@ -369,7 +392,11 @@ class Simulation:
 
     def _event(self, who: str, action: Callable[[], str]) -> None:
         """Let something happen, then judge the world."""
-        what = action()
+        try:
+            what = action()
+        except Exception as error:  # noqa: BLE001 - whatever nobody expects is a finding
+            what = f"died of {type(error).__name__}: {error}"
+            self._world.violations.append(f"the {who} {what}")
         self.history.events += 1
         self._world.check()
         if self._tell:

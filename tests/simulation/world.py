@@ -27,9 +27,11 @@ from tests.simulation.backfilling import Lister
 from tests.simulation.dispatching import DispatchProcess, SimulatedTarget
 from tests.simulation.disturbed import Crashed, EffectOrder, Objects, StoreFaults, disturb
 from tests.simulation.draining import Drainer
+from tests.simulation.governing import Governor, Reader
 from tests.simulation.memory import MemoryFiles, RawFile
 from tests.simulation.replaying import Replayer, set_up_people
 from tests.simulation.retaining import Retainer
+from tests.simulation.running_nodes import NodeUser
 from tests.support.backends import ManualClock
 
 if TYPE_CHECKING:
@@ -186,6 +188,9 @@ class World:
         self.retainer = Retainer(self, Random(seed ^ 0x8E7))
         self.lister = Lister(self, Random(seed ^ 0x115))
         self.drainer = Drainer(self, Random(seed ^ 0xD19))
+        self.governor = Governor(self, Random(seed ^ 0x60F))
+        self.reader = Reader(self, Random(seed ^ 0x4EA))
+        self.nodes = NodeUser(self, Random(seed ^ 0x0DE))
 
     def _look_at(self, template: Template) -> tuple[sqlite3.Connection, Any]:
         """Return how the databases are looked at by raw SQL."""
@@ -290,6 +295,8 @@ class World:
 
     def would_do_something(self, process: Process | DispatchProcess) -> bool:
         """Tell whether a process is at work, or would find some: other looks change nothing."""
+        if process.hung:
+            return False
         return process.wake_at is None or process.asked_to_stop or self._has_work(process)
 
     def _has_work(self, process: Process | DispatchProcess) -> bool:
@@ -381,12 +388,12 @@ class World:
         self._producer.send(bodies)
         return len(bodies)
 
-    def requeue(self) -> int:
+    def requeue(self) -> str:
         """Ask for every exhausted event again."""
         pages = self._operator.outbox.requeue_all(
             target=None, error_code=None, actor=self.otto, reason="simulated"
         )
-        return sum(len(page) for page in pages)
+        return f"asks for {sum(len(page) for page in pages)} events again"
 
     def seal(self) -> None:
         """Chain the audit log."""
@@ -487,6 +494,8 @@ class World:
         self.retainer.close()
         self.lister.close()
         self.drainer.close()
+        self.governor.close()
+        self.reader.close()
         self._producer.close()
         self._operator.close()
         self.ledger.close()
