@@ -28,6 +28,7 @@ from tallgrass.storage.ledger import Ledger
 from tallgrass.storage.named_queries import load_queries
 from tallgrass.storage.poison_store import PoisonStore
 from tallgrass.storage.sqlite import SqliteTransaction
+from tallgrass.storage.transaction_runner import TransactionRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -330,6 +331,12 @@ BUGS = (
         found_as="attempts of a delivery miscounted",
         plant=partial(unwritten, "insert_lost_attempts"),
         seed=2,
+    ),
+    Bug(
+        name="a commit whose answer was lost counts as undone",
+        found_as="VersionConflict",
+        plant=code(TransactionRunner, "_settle", lambda *_given: False),
+        seed=148,
     ),
     Bug(
         name="a re-run's provenance is forgotten",
