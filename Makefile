@@ -6,6 +6,7 @@ DEMO_ARGS ?=
 SEEDS ?= 500
 FROM ?=
 WORKERS ?= 2
+JOBS ?= $(WORKERS)
 CYCLES ?= 200
 CASES ?= 100000
 MINUTES ?= 5
@@ -30,7 +31,7 @@ say = printf '\n$(BOLD)==> %s$(PLAIN)\n' $(1)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup debian run test test-full lint conformance faults simulate chaos io-faults explore fuzz soak mutants bench bench-quick release docs screenshots
+.PHONY: help setup debian run test test-full lint conformance faults simulate simulate-bugs chaos io-faults explore fuzz soak mutants bench bench-quick release docs screenshots
 
 help: ## Show this list
 	@printf 'Tallgrass: start with $(BOLD)make run$(PLAIN), check with $(BOLD)make test$(PLAIN).\n\n'
@@ -81,9 +82,13 @@ faults: $(READY) ## Plant each fault of tests/faults.toml and see that its test 
 	@$(call say,"Planted faults")
 	@$(BIN)/python -m tools.faults --jobs $(WORKERS)
 
-simulate: $(READY) ## Play SEEDS=500 simulated histories, FROM= a seed or a random one
+simulate: $(READY) ## Play SEEDS=500 simulated histories on JOBS=2 cores, FROM= a seed or a random one
 	@$(call say,"Simulated histories")
-	@$(BIN)/python -m tools.simulate --seeds $(SEEDS) $(if $(FROM),--from $(FROM))
+	@$(BIN)/python -m tools.simulate --seeds $(SEEDS) --jobs $(JOBS) $(if $(FROM),--from $(FROM))
+
+simulate-bugs: $(READY) ## Plant each of the known bugs, and play seeds until it is found
+	@$(call say,"Planted bugs")
+	@$(BIN)/python -m tools.simulate_bugs $(if $(FROM),--from $(FROM))
 
 chaos: $(READY) ## Kill real processes CYCLES=200 times; the oracle reads what is left
 	@$(call say,"Crashes of real processes")

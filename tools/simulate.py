@@ -1,49 +1,137 @@
-"""Run the deterministic simulator: `python -m tools.simulate --seeds N [--from SEED]`."""
+"""Run the deterministic simulator: `python -m tools.simulate --seeds N [--from SEED] [--jobs N]`.
+
+One seed is one history, whatever else runs beside it: with several processes seeds are still told
+in their order. A seed that breaks a promise is told with its history and the command that repeats
+it.
+"""
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import random
 import sys
+import tempfile
 import time
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.simulation.simulator import failure, report, simulate
+from tests.simulation.simulator import SHARED_MEMORY, Player, failure
+from tests.simulation.world import is_on_files
+from tools.reliability import publish
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tests.simulation.simulator import History
 
 #: Seeds are drawn below this, so that they are short to type.
 SEEDS_BELOW = 1_000_000_000
 PROGRESS_EVERY_S = 10.0
+#: Seeds that a process plays before it is asked for more.
+CHUNK = 20
+#: So many broken seeds are told with their histories; of the others their numbers.
+TOLD_MAX = 5
+
+#: The player of a process that plays chunks of seeds.
+_player: list[Player] = []
+
+
+@dataclass
+class Tally:
+    """What was played so far."""
+
+    seeds: int = 0
+    on_files: int = 0
+    events: int = 0
+    violations: int = 0
+    broken: list[int] = field(default_factory=list)
+
+    def add(self, history: History) -> None:
+        """Count a history."""
+        self.seeds += 1
+        self.on_files += is_on_files(history.seed)
+        self.events += history.events
+        self.violations += len(history.violations)
+        if history.violations:
+            self.broken.append(history.seed)
+
+    def line(self) -> str:
+        """Return the one line that sums it up."""
+        return f"{self.seeds:,} seeds, {self.events:,} events, {self.violations:,} violations"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play a range of seeds; 1 if any breaks a promise."""
-    parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=100, help="how many seeds (100)")
-    parser.add_argument("--from", dest="first", type=int, help="the first seed (drawn at random)")
-    parser.add_argument("--lines", type=int, default=200, help="lines of a failing history (200)")
-    options = parser.parse_args(arguments)
+    options = _options(arguments)
     first = options.first
     if first is None:
         first = random.SystemRandom().randrange(SEEDS_BELOW)
     print(f"Seeds from FROM={first}", flush=True)
-    told_at = time.monotonic()
-
-    def each(history: History) -> None:
-        nonlocal told_at
-        if history.violations:
+    began = told_at = time.monotonic()
+    tally = Tally()
+    for history in played(range(first, first + options.seeds), options.jobs):
+        tally.add(history)
+        if history.violations and len(tally.broken) <= TOLD_MAX:
             print(failure(history, options.lines), flush=True)
         elif time.monotonic() - told_at > PROGRESS_EVERY_S:
             told_at = time.monotonic()
-            print(f"  {history.seed - first + 1:,} of {options.seeds:,}", flush=True)
+            rate = tally.seeds / (told_at - began)
+            print(f"  {tally.seeds:,} of {options.seeds:,}, {rate:.0f} a second", flush=True)
+    if tally.broken:
+        print(f"Seeds that broke a promise: {', '.join(map(str, tally.broken))}")
+    print(tally.line())
+    publish(
+        "simulate",
+        {
+            "first seed": str(first),
+            "seeds": tally.seeds,
+            "of these on files": tally.on_files,
+            "events": tally.events,
+            "violations": tally.violations,
+        },
+    )
+    return 1 if tally.broken else 0
 
-    histories = simulate(range(first, first + options.seeds), each=each)
-    print(report(histories))
-    return 1 if any(history.violations for history in histories) else 0
+
+def played(seeds: range, jobs: int) -> Iterator[History]:
+    """Play seeds in one process or in several; yield their histories in the order of seeds."""
+    place = str(SHARED_MEMORY) if SHARED_MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(dir=place, prefix="tallgrass-simulation-") as folder:
+        if jobs == 1:
+            player = Player(Path(folder))
+            try:
+                yield from map(player.play, seeds)
+            finally:
+                player.close()
+            return
+        chunks = [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
+        # Spawned, not forked: each process opens databases of its own.
+        context = multiprocessing.get_context("spawn")
+        with context.Pool(jobs, initializer=_begin, initargs=(folder,)) as pool:
+            for histories in pool.imap(_play, chunks):
+                yield from histories
+
+
+def _begin(folder: str) -> None:
+    own = Path(folder) / str(os.getpid())
+    own.mkdir()
+    _player.append(Player(own))
+
+
+def _play(seeds: range) -> list[History]:
+    return [_player[0].play(seed) for seed in seeds]
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=100, help="how many seeds (100)")
+    parser.add_argument("--from", dest="first", type=int, help="the first seed (drawn at random)")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes (1)")
+    parser.add_argument("--lines", type=int, default=200, help="lines of a failing history (200)")
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -72,23 +72,15 @@ def held_too_long(database: Any, claimed_before: str) -> list[str]:
     return [f"{row[0]} attempt {row[1]} is open since {row[2]}" for row in rows]
 
 
-def effects_before_records(inside: Any, outside: Any) -> list[str]:
-    """Return effects that a transaction is about to commit without an attempt committed before.
+def effects(database: Any) -> set[tuple[str, int]]:
+    """Return unit and attempt of every effect that is there."""
+    return {(row[0], row[1]) for query in _EFFECTS for row in database.execute(query)}
 
-    `inside` is the connection of that transaction, `outside` another one, which sees only what is
-    committed.
-    """
-    found = []
-    for query in _EFFECTS:
-        about_to_be = {tuple(row) for row in inside.execute(query)}
-        for wal_id, attempt_no in sorted(about_to_be - set(outside.execute(query))):
-            row = outside.execute(
-                "SELECT status FROM wal_attempts WHERE wal_id = ? AND attempt_no = ?",
-                (wal_id, attempt_no),
-            ).fetchone()
-            if row is None or row[0] != "pending":
-                found.append(f"effect of {wal_id} attempt {attempt_no}, which is {row}")
-    return found
+
+def open_attempts(database: Any) -> set[tuple[str, int]]:
+    """Return the attempts that are open."""
+    rows = database.execute("SELECT wal_id, attempt_no FROM wal_attempts WHERE status = 'pending'")
+    return {(row[0], row[1]) for row in rows}
 
 
 def wrongly_released(

@@ -89,7 +89,10 @@ def read_rows(database: Any, query: str, *parameters: object) -> list[Row]:
     """Run a query; times and ids come as SQLite holds them."""
     cursor = database.execute(query, parameters) if parameters else database.execute(query)
     names = [column[0] for column in cursor.description]
-    return [dict(zip(names, map(_plain, row), strict=True)) for row in cursor.fetchall()]
+    rows = cursor.fetchall()
+    if isinstance(cursor, sqlite3.Cursor):  # its values are plain
+        return [dict(zip(names, row, strict=True)) for row in rows]
+    return [dict(zip(names, map(_plain, row), strict=True)) for row in rows]
 
 
 def read_queue(file: Path | str | QueueContents | None) -> QueueContents:

@@ -77,13 +77,13 @@ class Case:
 
 
 def verdict(
-    database: Any,
+    database: Any | Tables,
     queue: Path | str | QueueContents | None,
     manifest: Mapping[str, Any],
     disturbances: Disturbances = NONE,
 ) -> list[str]:
     """Return every violation in a run that came to its end; none means that all promises hold."""
-    tables = read_tables(database)
+    tables = database if isinstance(database, Tables) else read_tables(database)
     case = Case(
         tables=tables,
         queue=read_queue(queue),

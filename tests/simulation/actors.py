@@ -22,7 +22,6 @@ from tests.simulation.disturbed import (
     StoreFaults,
     WatchedQueue,
     disturb,
-    order_of,
 )
 
 if TYPE_CHECKING:
@@ -93,8 +92,7 @@ class Process:
             sleep=no_sleep,
         )
         self.ledger = RefusingLedger(self.stores.ledger)
-        order = order_of(world.ledger, world.violations)
-        disturb(self.stores.database, self.store_faults, order)
+        disturb(self.stores.database, self.store_faults, world.order)
         queue = open_embedded_queue(world.config, clock=world.clock, ids=seeded_ids(world.random))
         disturb(queue._store._database, self.queue_faults)  # type: ignore[attr-defined]
         self._close_queue = queue.close
@@ -110,6 +108,11 @@ class Process:
     def alive(self) -> bool:
         """Whether there is a process."""
         return self._steps is not None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a process that goes on."""
+        return self._steps is not None and not self.hung
 
     def clock(self) -> datetime:
         """Tell the time as this process sees it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from tests.simulation.disturbed import STORE_FAULTS, Crashed, StoreFaults
 if TYPE_CHECKING:
     from random import Random
 
+    from tallgrass.bootstrap.stores import Stores
     from tests.simulation.world import World
 
 DATASETS = ("goes-glm", "nexrad-l2", "hrrr")
@@ -33,8 +35,10 @@ class Lister:
     #: A list that somebody made a while ago.
     _kept: list[ListedObject] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.stores = operators_stores(self.world, self.random, self.store_faults)
+    @cached_property
+    def stores(self) -> Stores:
+        """The database, opened when it is first needed."""
+        return operators_stores(self.world, self.random, self.store_faults)
 
     def backfill(self) -> str:
         """List a dataset page by page; others work between two pages, and objects change."""
@@ -53,6 +57,9 @@ class Lister:
                 self._meanwhile()
         except (TransientError, Crashed) as error:
             return f"is broken off: {type(error).__name__}"
+        except Exception as error:  # noqa: BLE001 - whatever ends it is a finding
+            self.world.violations.append(f"the lister died of {type(error).__name__}: {error}")
+            return "died"
         report = backfill.report
         added = report.known + report.due + report.left.total() + report.passed.total()
         if report.listed != added:
@@ -61,7 +68,8 @@ class Lister:
 
     def close(self) -> None:
         """Close its connection."""
-        self.stores.close()
+        if "stores" in self.__dict__:
+            self.stores.close()
 
     def _begin(self, dataset: str, *, as_of_now: bool) -> Backfill:
         store = open_inventory(

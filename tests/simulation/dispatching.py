@@ -111,6 +111,11 @@ class DispatchProcess:
         """Whether there is a process."""
         return self._steps is not None
 
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a process that goes on."""
+        return self._steps is not None and not self.hung
+
     def start(self) -> str:
         """Start a process with an id of its own."""
         self.hung = self.asked_to_stop = False

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tallgrass.errors import (
     CommitUnknown,
+    DatabaseFull,
     DatabaseLocked,
     DatabaseUnreachable,
     DataRefused,
@@ -17,11 +17,13 @@ from tallgrass.errors import (
 from tallgrass.evidence.formats import HEAD_BYTES
 from tallgrass.evidence.object_store import ObjectBytes
 from tallgrass.evidence.reading import ReadFailure
-from tests.oracle.at_any_time import effects_before_records, wrongly_released
+from tests.oracle.at_any_time import effects, open_attempts, wrongly_released
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from types import TracebackType
 
     from tallgrass.ledger.claim import Claim, CommitResult, Receipt, WorkerLease
     from tallgrass.ledger.outcome import Outcome
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 STORE_FAULTS = (
     "locked",
     "unreachable",
+    "full",
     "conflict",
     "unknown, rolled back",
     "unknown, committed",
@@ -68,33 +71,69 @@ class StoreFaults:
         return hit
 
 
-def disturb(
-    database: Any, faults: StoreFaults, before_commit: Callable[[Any], None] | None = None
-) -> None:
-    """Let the transactions of a connection fail as told."""
+def disturb(database: Any, faults: StoreFaults, order: EffectOrder | None = None) -> None:
+    """Let the transactions of a connection fail as told; judge the order of their effects."""
     begin = database.transaction
+    database.transaction = lambda: DisturbedTransaction(begin, faults, order)
 
-    @contextlib.contextmanager
-    def transaction() -> Iterator[Any]:
-        fault = faults.next()
-        if fault == "locked":
+
+class DisturbedTransaction:
+    """A transaction that something may befall before or after its COMMIT."""
+
+    def __init__(
+        self,
+        begin: Callable[[], AbstractContextManager[Any]],
+        faults: StoreFaults,
+        order: EffectOrder | None,
+    ) -> None:
+        self._begin = begin
+        self._faults = faults
+        self._order = order
+
+    def __enter__(self) -> Any:
+        """Begin it."""
+        self._fault = self._faults.next() if self._faults.armed else None
+        if self._fault == "locked":
             raise DatabaseLocked("simulated")
-        with begin() as opened:
-            yield opened
-            if before_commit is not None:
-                before_commit(opened)
-            _fail_before(fault)
-        if fault == "unknown, committed":
-            raise CommitUnknown("simulated")
-        if fault == "crash after COMMIT":
-            raise Crashed
+        self._real = self._begin()
+        self._opened = self._real.__enter__()
+        if self._order is not None:
+            self._order.began(self._opened.connection)
+        return self._opened
 
-    database.transaction = transaction
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End it, as its fault has it."""
+        if kind is None:
+            try:
+                if self._order is not None:
+                    self._order.ends(self._opened.connection)
+                _fail_before(self._fault)
+            except BaseException as fault:
+                self._real.__exit__(type(fault), fault, fault.__traceback__)
+                raise
+        self._real.__exit__(kind, error, trace)
+        if kind is None:
+            self._after()
+
+    def _after(self) -> None:
+        if self._order is not None:
+            self._order.ended()
+        if self._fault == "unknown, committed":
+            raise CommitUnknown("simulated")
+        if self._fault == "crash after COMMIT":
+            raise Crashed
 
 
 def _fail_before(fault: str | None) -> None:
     if fault == "unreachable":
         raise DatabaseUnreachable("simulated")
+    if fault == "full":
+        raise DatabaseFull("simulated")
     if fault == "conflict":
         raise TransactionConflict("simulated")
     if fault == "unknown, rolled back":
@@ -235,10 +274,30 @@ class RefusingLedger:
         return self._ledger.commit(worker, outcomes, effects)
 
 
-def order_of(ledger: sqlite3.Connection, violations: list[str]) -> Callable[[Any], None]:
-    """Return a hook for before COMMIT: every effect must have its attempt committed by then."""
+class EffectOrder:
+    """Judges writing transactions: every effect must have had its attempt committed before."""
 
-    def before_commit(transaction: Any) -> None:
-        violations.extend(effects_before_records(transaction.connection, ledger))
+    def __init__(self, violations: list[str]) -> None:
+        self._violations = violations
+        self._changes = 0
+        self._effects: set[tuple[str, int]] = set()
+        self._coming: set[tuple[str, int]] = set()
+        self._open: set[tuple[str, int]] = set()
 
-    return before_commit
+    def began(self, connection: sqlite3.Connection) -> None:
+        """Note what is committed when a transaction begins: nobody else writes until its end."""
+        self._changes = connection.total_changes
+        self._open = open_attempts(connection)
+
+    def ends(self, connection: sqlite3.Connection) -> None:
+        """Judge what is about to be committed."""
+        if connection.total_changes != self._changes:
+            self._coming = effects(connection)
+            self._violations += [
+                f"effect of {wal_id} attempt {attempt_no}, which was not open before"
+                for wal_id, attempt_no in sorted(self._coming - self._effects - self._open)
+            ]
+
+    def ended(self) -> None:
+        """Note that what was judged is committed."""
+        self._effects = self._coming

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -13,22 +14,22 @@ from tallgrass.bootstrap.drain_preparing import DrainRequest, prepare_drain
 from tallgrass.bootstrap.draining import DeadLetterDesk, DrainOptions, DrainPlanRequest
 from tallgrass.bootstrap.queues import open_queue
 from tallgrass.datasets.catalogue import default_catalogue
-from tallgrass.errors import Refused, TransientError
-from tallgrass.governance.references import ReferenceKind
+from tallgrass.errors import QueueMissing, Refused, TransientError
 from tallgrass.replay.dead_letters import Wanted
 from tallgrass.replay.selection import Selection
 from tests.oracle.tables import announced_objects
 from tests.simulation.actors import no_sleep, operators_stores, seeded_ids
 from tests.simulation.disturbed import Crashed, StoreFaults, disturb
+from tests.simulation.replaying import REFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from random import Random
 
+    from tallgrass.bootstrap.stores import Stores
     from tallgrass.replay.dead_letter_plan import DrainPlan
     from tests.simulation.world import World
 
-REFERENCE = "CHG-1"
 #: Units that wait for the message of a drain.
 _WAITING = "SELECT object_uri FROM wal_records WHERE status = 'pending' AND due_at IS NULL"
 
@@ -46,9 +47,10 @@ class Drainer:
     _runs: int = 0
     _names: list[str] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.stores = operators_stores(self.world, self.random, self.store_faults)
-        self.stores.changes.open(ReferenceKind.CHANGE, REFERENCE, title="x", by=self.world.otto)
+    @cached_property
+    def stores(self) -> Stores:
+        """The database, opened when it is first needed."""
+        return operators_stores(self.world, self.random, self.store_faults)
 
     def drain(self) -> str:
         """Plan a drain of all letters, and carry it out."""
@@ -57,6 +59,8 @@ class Drainer:
         request = DrainPlanRequest(wanted=Wanted(selection=Selection()), replay_run_id=name)
         try:
             self.open_plans[name] = self._desk().plan(request)
+        except QueueMissing:
+            raise
         except (TransientError, Crashed):
             return "could not plan"
         return self._carry_out(name)
@@ -90,7 +94,8 @@ class Drainer:
 
     def close(self) -> None:
         """Close the connection."""
-        self.stores.close()
+        if "stores" in self.__dict__:
+            self.stores.close()
 
     def _desk(self) -> DeadLetterDesk:
         world = self.world

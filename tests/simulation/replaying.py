@@ -6,6 +6,7 @@ import hashlib
 import json
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tallgrass.bootstrap.planning import PlanRequest, open_plan
@@ -15,7 +16,9 @@ from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.errors import GuardRefused, Refused, TransientError
 from tallgrass.governance.actors import Actor, Role, make_token
 from tallgrass.governance.approvals import Verdict, plan_subject
+from tallgrass.governance.references import ReferenceKind
 from tallgrass.governance.switches import SwitchScope
+from tallgrass.replay.run import RunState
 from tallgrass.replay.selection import Purpose, Selection
 from tests.simulation.actors import no_sleep, operators_stores
 from tests.simulation.disturbed import Crashed, StoreFaults
@@ -28,14 +31,16 @@ if TYPE_CHECKING:
     from tallgrass.replay.run import RunReport
     from tests.simulation.world import World
 
+REFERENCE = "CHG-1"
 DATASETS = ("goes-glm", "nexrad-l2", "hrrr")
 
 
 def set_up_people(stores: Stores) -> tuple[Actor, Actor]:
-    """Add an approver and an operator; return both."""
+    """Add an approver and an operator, and open a change; return both people."""
     tokens = [make_token(hashlib.sha256(name.encode()).digest()) for name in ("ann", "otto")]
     ann = stores.actors.add("ann", Role.APPROVER, token=tokens[0], by=None)
     otto = stores.actors.add("otto", Role.OPERATOR, token=tokens[1], by=ann)
+    stores.changes.open(ReferenceKind.CHANGE, REFERENCE, title="x", by=otto)
     return ann, otto
 
 
@@ -51,9 +56,13 @@ class Replayer:
     #: Faults have stopped: only the engine acts while it runs.
     calm: bool = False
     _runs: int = 0
+    #: Runs that came to an end; they can be taken up again, and nothing must come of it.
+    _ended: set[str] = field(default_factory=set)
 
-    def __post_init__(self) -> None:
-        self.stores = operators_stores(self.world, self.random, self.store_faults)
+    @cached_property
+    def stores(self) -> Stores:
+        """The database, opened when it is first needed."""
+        return operators_stores(self.world, self.random, self.store_faults)
 
     def replay(self) -> str:
         """Replay what failed, of one dataset or of all."""
@@ -94,7 +103,7 @@ class Replayer:
     def _approval(self, lines: list[bytes]) -> str:
         digest = hashlib.sha256(b"".join(lines)).hexdigest()
         subject = plan_subject(json.loads(lines[0]), digest)
-        approval = self.stores.approvals.request(subject, reason="CHG-1", by=self.world.otto)
+        approval = self.stores.approvals.request(subject, reason=REFERENCE, by=self.world.otto)
         self.stores.approvals.decide(approval.approval_id, Verdict.APPROVE, by=self.world.ann)
         return approval.approval_id
 
@@ -125,6 +134,8 @@ class Replayer:
             if getattr(error, "code", "") != "run_unknown":
                 self.world.violations.append(f"{name} died of {type(error).__name__}: {error}")
             return f"{name} is not there"
+        if report.state is RunState.FINISHED:
+            self._ended.add(name)
         return f"{name}: {report.document()}"
 
     def _meanwhile(self, _report: RunReport) -> None:
@@ -139,11 +150,13 @@ class Replayer:
             on = self.random.random() < 0.5
             self.world.switch(dataset, on=on, scope=SwitchScope.REPLAY)
 
-    def finish(self) -> str:
-        """Take all runs up; nothing disturbs any more."""
+    def finish(self, *, settle: bool = False) -> str:
+        """Take runs up that are not at their end, or all; nothing disturbs any more."""
         self.calm = True
-        return "; ".join(self._carry_out(name, None) for name in sorted(self.open_runs))
+        left = sorted(set(self.open_runs) - (set() if settle else self._ended))
+        return "; ".join(self._carry_out(name, None) for name in left)
 
     def close(self) -> None:
         """Close the connection."""
-        self.stores.close()
+        if "stores" in self.__dict__:
+            self.stores.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from tests.simulation.disturbed import STORE_FAULTS, Crashed, StoreFaults
 if TYPE_CHECKING:
     from random import Random
 
+    from tallgrass.bootstrap.stores import Stores
     from tests.simulation.world import World
 
 
@@ -45,8 +47,12 @@ class Retainer:
     store_faults: StoreFaults = field(default_factory=StoreFaults)
 
     def __post_init__(self) -> None:
-        self.stores = operators_stores(self.world, self.random, self.store_faults)
         self._folder = DyingFolder(self.world.folder / "archive")
+
+    @cached_property
+    def stores(self) -> Stores:
+        """The database, opened when it is first needed."""
+        return operators_stores(self.world, self.random, self.store_faults)
 
     def retain(self) -> str:
         """Go some steps, and end where chance wills it."""
@@ -55,26 +61,27 @@ class Retainer:
             self.store_faults.armed.append(fault)
         self._folder.dies = self.random.random() < 0.1
         kinds = self.random.choice((tuple(ArchiveKind), *((kind,) for kind in ArchiveKind)))
-        return self._go(kinds, self.random.randint(1, 12))
+        return self._go(kinds, self.random.randint(1, 12), self.random.choice((1, 3, 50)))
 
     def finish(self) -> str:
         """Archive all that is left, undisturbed."""
         self.store_faults.armed.clear()
         self._folder.dies = False
-        return self._go(tuple(ArchiveKind), 10_000)
+        return self._go(tuple(ArchiveKind), 10_000, 200)
 
     def close(self) -> None:
         """Close its connection."""
-        self.stores.close()
+        if "stores" in self.__dict__:
+            self.stores.close()
 
-    def _go(self, kinds: tuple[ArchiveKind, ...], steps_max: int) -> str:
+    def _go(self, kinds: tuple[ArchiveKind, ...], steps_max: int, rows_max: int) -> str:
         world = self.world
         retention = Retention(
             RetentionStore(self.stores.runner),
             self._folder,
             RetentionRules(days=dict.fromkeys(ArchiveKind, 1)),
             ArchiveFormat.NDJSON,
-            archive_rows_max=self.random.choice((1, 3, 50)),
+            archive_rows_max=rows_max,
             now=lambda: world.clock() + timedelta(days=1),
         )
         done = 0
@@ -87,6 +94,9 @@ class Retainer:
             return f"crashed after {done} steps"
         except TransientError as error:
             return f"ended after {done} steps: {type(error).__name__}"
+        except Exception as error:  # noqa: BLE001 - whatever ends it is a finding
+            world.violations.append(f"the retainer died of {type(error).__name__}: {error}")
+            return f"died after {done} steps"
         finally:
             world.violations += see_archives(world.ledger)
         return f"took {done} steps"

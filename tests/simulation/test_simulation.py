@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.simulation.dispatching import SimulatedTarget
-from tests.simulation.simulator import History, Simulation, failure, report, simulate
-from tests.simulation.world import Template
-from tools.simulate import main
+from tests.simulation.simulator import History, Player, Simulation, failure, report
+from tests.simulation.world import Template, is_on_files
+from tools.simulate import main, played
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from tallgrass.outbox.event import OutboxEvent
@@ -24,24 +24,42 @@ SEEDS = 25
 CHUNKS = 40 if os.environ.get("TALLGRASS_TEST_FULL") else 20
 
 
+@pytest.fixture(scope="module")
+def player(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
+    """Return somebody who plays seeds."""
+    made = Player(tmp_path_factory.mktemp("worlds"))
+    yield made
+    made.close()
+
+
 @pytest.mark.conformance("SM-5.0", "OB-1.0", "OB-1.1", "OB-2.6")
 @pytest.mark.parametrize("first", range(1, 1 + SEEDS * CHUNKS, SEEDS))
-def test_no_history_breaks_a_promise(first: int) -> None:
+def test_no_history_breaks_a_promise(first: int, player: Player) -> None:
     """Whatever goes wrong, in any order, promises hold at each moment and all comes to its end."""
-    histories = simulate(range(first, first + SEEDS), stop_at_first=True)
+    histories = [player.play(seed) for seed in range(first, first + SEEDS)]
     broken = [history for history in histories if history.violations]
     assert not broken, failure(broken[0])
     assert len(histories) == SEEDS
     assert sum(history.events for history in histories) > SEEDS * 100
 
 
-def test_one_seed_has_one_history(tmp_path: Path) -> None:
-    """A seed is played the same way each time, event by event."""
+@pytest.mark.parametrize("seed", [19, 32])
+def test_one_seed_has_one_history(seed: int, tmp_path: Path) -> None:
+    """A seed is played the same way each time, event by event, in memory and on files."""
+    assert is_on_files(seed) == (seed == 32)
     template = Template(tmp_path)
-    first, second = (Simulation(7, template, tell=True).run() for _ in range(2))
+    first, second = (Simulation(seed, template, tell=True).run() for _ in range(2))
     assert first.lines == second.lines
     assert len(first.lines) > 100
     assert Simulation(8, template, tell=True).run().lines != first.lines
+    template.close()
+
+
+def test_processes_beside_each_other_change_nothing() -> None:
+    """Seeds come in their order, and with their own histories, however many processes play."""
+    alone, beside = (list(played(range(1, 31), jobs)) for jobs in (1, 2))
+    assert [history.seed for history in beside] == list(range(1, 31))
+    assert beside == alone
 
 
 def test_an_event_that_never_arrives_is_found(
@@ -56,7 +74,9 @@ def test_an_event_that_never_arrives_is_found(
         return answers
 
     monkeypatch.setattr(SimulatedTarget, "send", forgets)
-    history = Simulation(7, Template(tmp_path)).run()
+    template = Template(tmp_path)
+    history = Simulation(19, template).run()
+    template.close()
     assert any("never" in text for text in history.violations), history.violations
 
 

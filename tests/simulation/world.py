@@ -8,11 +8,11 @@ import tempfile
 from datetime import timedelta
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tallgrass.bootstrap.queues import open_queue
 from tallgrass.bootstrap.stores import migrate_database, open_stores
-from tallgrass.clock import format_instant
+from tallgrass.clock import format_instant, parse_instant
 from tallgrass.config import load_config
 from tallgrass.errors import TransientError
 from tallgrass.governance.switches import SwitchScope
@@ -21,20 +21,25 @@ from tallgrass.simulate.feed_plan import FeedFaults
 from tests.oracle.at_any_time import held_too_long, quick_violations
 from tests.oracle.deliveries import broken_delivery_promises, quick_delivery_violations
 from tests.oracle.promises import broken_promises
-from tests.oracle.tables import announced_objects, read_tables
+from tests.oracle.tables import QueueContents, announced_objects, read_tables
 from tests.simulation.actors import Process, no_sleep, seeded_ids
 from tests.simulation.backfilling import Lister
 from tests.simulation.dispatching import DispatchProcess, SimulatedTarget
-from tests.simulation.disturbed import Crashed, Objects, StoreFaults, disturb
+from tests.simulation.disturbed import Crashed, EffectOrder, Objects, StoreFaults, disturb
 from tests.simulation.draining import Drainer
+from tests.simulation.governing import Governor, Reader
+from tests.simulation.memory import MemoryFiles, RawFile
 from tests.simulation.replaying import Replayer, set_up_people
 from tests.simulation.retaining import Retainer
+from tests.simulation.running_nodes import NodeUser
 from tests.support.backends import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from tallgrass.config import Config
+    from tests.oracle.tables import Tables
 
 FeedStep = FeedObject | FeedMessage
 
@@ -59,8 +64,20 @@ SHARES = {
     "raw_delivery": 0.3,
     "two_records": 0.3,
 }
+#: Units of a world: many small ones, where events meet; some larger ones.
+SIZES = ((1, 4), (4, 8), (8, 14), (14, 40))
+SIZE_WEIGHTS = (60, 30, 8, 2)
+#: One world in so many is played on files, with a connection for each process.
+FILES_EVERY = 32
 #: All promises are worked out again after so many changes; the quick ones after each.
 FULL_CHECK_EVERY = 40
+_IS_DUE = "SELECT 1 FROM {1} WHERE {0} <= ? LIMIT 1"
+_NEXT_DUE = "SELECT min({0}) FROM {1} WHERE {0} > ?"
+
+
+def is_on_files(seed: int) -> bool:
+    """Tell whether a seed's world is played on files; the others are in memory."""
+    return seed % FILES_EVERY == 0
 
 
 class Template:
@@ -77,6 +94,11 @@ class Template:
         )
         migrate_database(config)
         open_queue(config).close()
+        self.memory = MemoryFiles(folder / "ledger.db", folder / "queue.db")
+
+    def close(self) -> None:
+        """Forget what is in memory; whoever made the folder removes it."""
+        self.memory.close()
 
     def copy(self, folder: Path) -> None:
         """Copy both files."""
@@ -111,21 +133,22 @@ class World:
         self.violations: list[str] = []
         self._folder = tempfile.TemporaryDirectory(dir=template.folder)
         self.folder = folder = Path(self._folder.name)
-        template.copy(folder)
         self.queue_file = folder / "queue.db"
+        self._memory = None if is_on_files(seed) else template.memory.lend(folder)
+        self.ledger, self.messages = self._look_at(template)
         self.config = self._settings(folder)
         self.lease_s = 20.0
-        self.ledger = sqlite3.connect(folder / "ledger.db", isolation_level=None)
-        self.messages = sqlite3.connect(self.queue_file, isolation_level=None)
+        self.order = EffectOrder(self.violations)
         self.objects = Objects()
         self.feed = self._feed(seed)
-        self.manifest = self.feed.manifest().to_json()
+        manifest = self.feed.manifest()
+        self.manifest = manifest.to_json()
         self.coming = list(self.feed.steps())
         if self.random.random() < 0.7:
             self.coming = overwrites_last(self.coming)
         self.delayed: list[bytes] = []
         self.sent: list[bytes] = []
-        self.uris = [unit.object_uri for unit in self.feed.manifest().units]
+        self.uris = [unit.object_uri for unit in manifest.units]
         self.buckets = {uri.split("/")[2] for uri in self.uris}
         self._producer = open_queue(self.config, clock=self.clock, ids=seeded_ids(self.random))
         self._operator = open_stores(
@@ -139,8 +162,19 @@ class World:
         self.sweep_faults = StoreFaults()
         disturb(self._operator.database, self.sweep_faults)
         self._swept_at = self.clock()
+        self._thrown: set[tuple[SwitchScope, str]] = set()
         count = self.random.randint(1, 3)
         self.processes = [Process(self, f"worker-{number + 1}") for number in range(count)]
+        self._populate(seed)
+        self._seen = 0
+        #: The quick promises are judged after so many changes: after each while things go wrong.
+        self.check_every = 1
+        self.check_every_when_calm = 8
+        self._seen_at = self.clock()
+        self._changes = 0
+
+    def _populate(self, seed: int) -> None:
+        """Let the others in: dispatchers, and operators."""
         # Chance of their own: a world's workers do not depend on who dispatches.
         chance = Random(seed ^ 0xD15)
         self.target = SimulatedTarget(self)
@@ -154,12 +188,23 @@ class World:
         self.retainer = Retainer(self, Random(seed ^ 0x8E7))
         self.lister = Lister(self, Random(seed ^ 0x115))
         self.drainer = Drainer(self, Random(seed ^ 0xD19))
-        self._seen = 0
-        self._changes = 0
+        self.governor = Governor(self, Random(seed ^ 0x60F))
+        self.reader = Reader(self, Random(seed ^ 0x4EA))
+        self.nodes = NodeUser(self, Random(seed ^ 0x0DE))
+
+    def _look_at(self, template: Template) -> tuple[sqlite3.Connection, Any]:
+        """Return how the databases are looked at by raw SQL."""
+        if self._memory is not None:
+            return self._memory["ledger.db"].onlooker(), RawFile(self._memory["queue.db"])
+        template.copy(self.folder)
+        return (
+            sqlite3.connect(self.folder / "ledger.db", isolation_level=None),
+            sqlite3.connect(self.queue_file, isolation_level=None),
+        )
 
     def _feed(self, seed: int) -> Feed:
         """Choose which faults the feed knows, and how frequent they are."""
-        units = self.random.randint(5, 40 if self.random.random() < 0.25 else 14)
+        units = self.random.randint(*self.random.choices(SIZES, SIZE_WEIGHTS)[0])
         shares = {
             name: share if self.random.random() < 0.6 else 0.0 for name, share in SHARES.items()
         }
@@ -230,15 +275,67 @@ class World:
             for process in self.processes:
                 process.beat()
                 idle = self.clock() - (process.stepped_at or self.clock())
-                if process.alive and not process.hung and idle >= timedelta(seconds=SLICE_S):
+                if process.is_up and idle >= timedelta(seconds=SLICE_S) and self.is_awake(process):
                     process.step()
             for dispatcher in self.dispatchers:
-                rested = dispatcher.wake_at is not None and dispatcher.wake_at <= self.clock()
-                if dispatcher.alive and not dispatcher.hung and rested:
+                if (
+                    dispatcher.is_up
+                    and dispatcher.wake_at is not None
+                    and self.is_awake(dispatcher)
+                ):
                     dispatcher.step()
             if self.clock() - self._swept_at >= timedelta(seconds=self.lease_s / 2):
                 self.sweep()
         return f"{seconds:.0f} s pass"
+
+    def is_awake(self, process: Process | DispatchProcess) -> bool:
+        """Tell whether a process is at work, or wakes and will find some."""
+        rests = process.wake_at is not None and process.wake_at > self.clock()
+        return not rests and self.would_do_something(process)
+
+    def would_do_something(self, process: Process | DispatchProcess) -> bool:
+        """Tell whether a process is at work, or would find some: other looks change nothing."""
+        if process.hung:
+            return False
+        return process.wake_at is None or process.asked_to_stop or self._has_work(process)
+
+    def _has_work(self, process: Process | DispatchProcess) -> bool:
+        now = format_instant(self.clock())
+        return any(
+            database.execute(query, (now,)).fetchone() is not None
+            for database, query in self._schedules(process, _IS_DUE)
+        )
+
+    def _schedules(
+        self, process: Process | DispatchProcess | None, query: str
+    ) -> list[tuple[Any, str]]:
+        """Return where something may be due for a process, or for anybody, and how to ask."""
+        ours = [
+            (self.messages, query.format("visible_at", "deliveries")),
+            (self.ledger, query.format("due_at", "wal_records")),
+        ]
+        theirs = [(self.ledger, query.format("due_at", "outbox_delivery"))]
+        if process is None:
+            return ours + theirs
+        return ours if isinstance(process, Process) else theirs
+
+    def pass_idle_time(self) -> str:
+        """Let everybody rest until there may be something to do: nothing happens before."""
+        now = self.clock()
+        wakes = min(each.wake_at or now for each in self.everybody)
+        until = max(wakes, min(self._next_due(), now + timedelta(seconds=SLICE_S)))
+        return self.pass_time(max((until - now).total_seconds(), 0.001))
+
+    def _next_due(self) -> datetime:
+        """Return when the first thing is due that is not yet; a slice from now if nothing is."""
+        now = format_instant(self.clock())
+        due = [
+            database.execute(query, (now,)).fetchone()[0]
+            for database, query in self._schedules(None, _NEXT_DUE)
+        ]
+        first = min((each for each in due if each is not None), default=None)
+        later = self.clock() + timedelta(seconds=SLICE_S)
+        return later if first is None else min(parse_instant(first), later)
 
     def sweep(self) -> str:
         """Recover what lost workers held."""
@@ -249,8 +346,16 @@ class World:
         self._swept_at = self.clock()
         return f"frees {len(freed.units)} units"
 
+    def switch_all_on_again(self) -> None:
+        """Turn every switch back that somebody threw."""
+        for scope, dataset in sorted(self._thrown):
+            self.switch(dataset, on=False, scope=scope)
+        self._thrown.clear()
+
     def switch(self, dataset: str, *, on: bool, scope: SwitchScope = SwitchScope.INGEST) -> str:
         """Throw a kill switch."""
+        if on:
+            self._thrown.add((scope, dataset))
         try:
             self._operator.switches.set(
                 scope, dataset, is_on=on, actor=self.otto, reason="simulated"
@@ -283,12 +388,12 @@ class World:
         self._producer.send(bodies)
         return len(bodies)
 
-    def requeue(self) -> int:
+    def requeue(self) -> str:
         """Ask for every exhausted event again."""
         pages = self._operator.outbox.requeue_all(
             target=None, error_code=None, actor=self.otto, reason="simulated"
         )
-        return sum(len(page) for page in pages)
+        return f"asks for {sum(len(page) for page in pages)} events again"
 
     def seal(self) -> None:
         """Chain the audit log."""
@@ -303,13 +408,18 @@ class World:
 
     def check(self) -> None:
         """Judge the world after an event, if anything changed."""
-        oldest = self.clock() - timedelta(seconds=self.visibility_s + SAFETY_WINDOW_S)
-        self.violations += held_too_long(self.ledger, format_instant(oldest))
-        seen = self.ledger.execute("PRAGMA data_version").fetchone()[0]
+        now = self.clock()
+        if now != self._seen_at:
+            self._seen_at = now
+            oldest = now - timedelta(seconds=self.visibility_s + SAFETY_WINDOW_S)
+            self.violations += held_too_long(self.ledger, format_instant(oldest))
+        seen = self._changes_seen()
         if seen == self._seen:
             return
         self._seen = seen
         self._changes += 1
+        if self._changes % self.check_every:
+            return
         self.violations += quick_violations(self.ledger)
         self.violations += quick_delivery_violations(self.ledger)
         if self._changes % FULL_CHECK_EVERY == 0:
@@ -317,9 +427,25 @@ class World:
             self.violations += broken_promises(tables)
             self.violations += broken_delivery_promises(tables, self.target.sends)
 
-    def check_deliveries(self) -> None:
+    def _changes_seen(self) -> int:
+        """Return a number that is another one once anything was written."""
+        if self._memory is not None:
+            return self._memory["ledger.db"].connection.total_changes
+        return int(self.ledger.execute("PRAGMA data_version").fetchone()[0])
+
+    def has_runs(self) -> bool:
+        """Tell whether anybody replayed or drained."""
+        return self.ledger.execute("SELECT 1 FROM replay_runs").fetchone() is not None
+
+    def queue_contents(self) -> QueueContents:
+        """Return what the queue holds."""
+        return QueueContents(
+            waiting=[row[0] for row in self.messages.execute("SELECT body FROM messages")],
+            dead=[row[0] for row in self.messages.execute("SELECT body FROM dead_letters")],
+        )
+
+    def check_deliveries(self, tables: Tables) -> None:
         """Judge at the end what the target got."""
-        tables = read_tables(self.ledger)
         self.violations += broken_delivery_promises(tables, self.target.sends, at_the_end=True)
 
     def due_objects(self) -> list[str]:
@@ -368,8 +494,12 @@ class World:
         self.retainer.close()
         self.lister.close()
         self.drainer.close()
+        self.governor.close()
+        self.reader.close()
         self._producer.close()
         self._operator.close()
         self.ledger.close()
         self.messages.close()
+        if self._memory is not None:
+            self._memory.give_back()
         self._folder.cleanup()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.datasets.fields import nearest_or_all
@@ -24,13 +25,19 @@ def policies_of(catalogue: Catalogue, overlays: Mapping[str, Overlay]) -> Polici
 
     A dataset that no file describes needs its label and sensitivity in the policy itself.
     """
-    known = [Policy.of(each.id, each.governance) for each in catalogue.datasets]
+    known = _policies_of_files(catalogue)
     own = [
         Policy.of(name, GovernanceDefaults(**_whole(name, overlay, catalogue)))
         for name, overlay in overlays.items()
         if catalogue.dataset(name) is None
     ]
     return Policies([*known, *own])
+
+
+@lru_cache(maxsize=4)
+def _policies_of_files(catalogue: Catalogue) -> tuple[Policy, ...]:
+    """Return the policies of the datasets' files; a catalogue never changes."""
+    return tuple(Policy.of(each.id, each.governance) for each in catalogue.datasets)
 
 
 def _whole(name: str, overlay: Overlay, catalogue: Catalogue) -> Overlay:

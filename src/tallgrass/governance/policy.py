@@ -75,6 +75,9 @@ class GovernanceDefaults:
         return _DEGREES_BY_LABEL.get(self.care_label, max(_DEGREES_BY_LABEL.values()))
 
 
+_RULES = tuple(each.name for each in fields(GovernanceDefaults))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(GovernanceDefaults):
     """The rules of one dataset, as they stand."""
@@ -84,8 +87,7 @@ class Policy(GovernanceDefaults):
     @classmethod
     def of(cls, dataset: str, rules: GovernanceDefaults) -> Self:
         """Return rules under the name of their dataset."""
-        values = {each.name: getattr(rules, each.name) for each in fields(GovernanceDefaults)}
-        return cls(dataset=dataset, **values)
+        return cls(dataset=dataset, **{name: getattr(rules, name) for name in _RULES})
 
 
 class Policies:

@@ -7,6 +7,7 @@ A migration and its record commit together. The bodies' SHA-256 stand in ``migra
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 
 from tallgrass.canonical_json import sha256_hex
@@ -34,6 +35,7 @@ class SchemaState:
     missing: tuple[str, ...]
 
 
+@cache
 def shipped_migrations(schema: str) -> tuple[Migration, ...]:
     """Return this release's migrations in order."""
     found = []
