@@ -307,7 +307,7 @@ def test_fifty_open_pages_cost_what_one_does(
         async with aclosing(stream):
             async for part in stream:
                 if part.startswith(b"id: "):
-                    return part
+                    return bytes(part)
         raise AssertionError
 
     async def listen() -> set[bytes]:

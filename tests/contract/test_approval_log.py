@@ -65,15 +65,6 @@ def test_a_request_that_is_refused_is_told_by_its_subject(backend: Backend) -> N
     assert [(actor, action) for actor, action, _ in told] == [("vera", "approval_request_refused")]
 
 
-def test_whoever_is_unknown_is_told_as_such(backend: Backend) -> None:
-    """A refusal of somebody without a name is kept, too."""
-    people = set_up(backend)
-    approval = people.request()
-    people.stores.approvals.note_refusal(approval.approval_id, ApprovalInvalid("not so"), by="")
-    actor, action, _ = details(backend, f"approval:{approval.approval_id}")[-1]
-    assert (actor, action) == ("unknown", "approval_use_refused")
-
-
 def test_what_an_approval_was_used_for_can_be_asked(backend: Backend) -> None:
     """Nothing before, its run afterwards; for another purpose or plan the answer is a refusal."""
     people = set_up(backend)
