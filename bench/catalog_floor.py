@@ -52,7 +52,7 @@ CATALOG = {
     ),
     "outbox_delivery": (DELIVERY_COLUMNS, ("UNIQUE (outbox_id)",)),
 }
-#: What searches and dispatchers go by.
+#: What searches, dispatchers and pages go by.
 INDEXES = (
     (
         "CREATE INDEX stac_items_searched ON stac_items (collection_id, reach, datetime_at, item_id"
@@ -65,6 +65,15 @@ INDEXES = (
     (
         "CREATE INDEX outbox_delivery_open ON outbox_delivery"
         " (target, dataset_id, written, outbox_id) WHERE status <> 'dispatched'"
+    ),
+    (
+        "CREATE INDEX outbox_delivery_open_ids ON outbox_delivery (outbox_id)"
+        " WHERE status <> 'dispatched'"
+    ),
+    "CREATE INDEX outbox_delivery_failed ON outbox_delivery (outbox_id) WHERE status = 'failed'",
+    (
+        "CREATE INDEX outbox_delivery_coded ON outbox_delivery (error_code, outbox_id)"
+        " WHERE error_code IS NOT NULL"
     ),
 )
 #: Columns that are bytes, which PostgreSQL gets as text within JSON.

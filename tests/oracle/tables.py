@@ -120,6 +120,15 @@ def announced_objects(body: bytes) -> set[str]:
     }
 
 
+def announced_versions(body: bytes) -> set[tuple[str, str]]:
+    """Return the objects whose creation a message announces, each with its etag."""
+    return {
+        (f"s3://{s3['bucket']['name']}/{unquote_plus(s3['object']['key'])}", s3["object"]["eTag"])
+        for record in _created(body)
+        if (s3 := record.get("s3")) and {"key", "eTag"} <= s3.get("object", {}).keys()
+    }
+
+
 def _created(body: bytes) -> Iterator[Mapping[str, Any]]:
     try:
         message = json.loads(body)

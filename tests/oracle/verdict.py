@@ -24,6 +24,7 @@ from tests.oracle.tables import (
     QueueContents,
     Tables,
     announced_objects,
+    announced_versions,
     read_queue,
     read_tables,
     sha256,
@@ -220,13 +221,14 @@ def dead_letters_are_failures(case: Case) -> Iterator[str]:
     """A dead letter has a unit that failed; a unit that failed has a dead letter.
 
     But a unit whose last attempt needed no message: its message was let go when the ledger took it
-    over.
+    over. And what a message announces may have failed for good before a newer version of the object
+    was heard of, and succeeded.
     """
     status = {record["object_uri"]: record["status"] for record in case.tables.records}
     for body in case.queue.dead:
         objects = announced_objects(body)
         found = {status.get(uri) for uri in objects}
-        failed = found & {"failed", "quarantined"}
+        failed = bool(found & {"failed", "quarantined"}) or _is_of_a_failed_version(case, body)
         if not failed and not case.disturbances.excuse_dead_letters:
             yield f"a dead letter of {sorted(objects) or 'no unit'}, where nothing failed"
     for record in case.tables.records:
@@ -235,6 +237,21 @@ def dead_letters_are_failures(case: Case) -> Iterator[str]:
         told = case.dead[record["object_uri"]] or case.waiting[record["object_uri"]]
         if record["status"] == "failed" and by_message and not told:
             yield f"{record['object_uri']} failed, and its message is gone"
+
+
+def _is_of_a_failed_version(case: Case, body: bytes) -> bool:
+    """Tell whether a letter is of a version that failed, in whose place a newer one succeeded."""
+    newest = {unit["object_uri"]: unit["etag"] for unit in case.manifest["units"]}
+    records = {record["object_uri"]: record for record in case.tables.records}
+    for uri, etag in announced_versions(body):
+        if etag == newest.get(uri) or uri not in records:
+            continue
+        attempts = case.tables.attempts_of.get(records[uri]["wal_id"], [])
+        # Of a unit that is done, older attempts may be archived.
+        archived = len(attempts) < records[uri]["attempts"]
+        if archived or any(a["status"] == "failed" and a["object_etag"] == etag for a in attempts):
+            return True
+    return False
 
 
 def summary(

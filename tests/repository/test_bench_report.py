@@ -167,7 +167,9 @@ def docs_in(folder: Path) -> Path:
     (docs / "reference").mkdir(parents=True)
     page = "# B\n\n<!-- generated: benchmarks -->\nold\n<!-- end -->\n"
     (docs / "reference" / "benchmarks.md").write_text(page, encoding="utf-8")
-    front = "# T\n\n<!-- bench -->\nold\n<!-- /bench -->\n\nrest\n"
+    (docs / "reference" / "reliability.md").write_text("# R\n", encoding="utf-8")
+    proof = "<!-- proof -->\n<!-- /proof -->"
+    front = f"# T\n\n{proof}\n\n<!-- bench -->\nold\n<!-- /bench -->\n\nrest\n"
     (folder / "README.md").write_text(front, encoding="utf-8")
     return docs
 

@@ -167,6 +167,10 @@ def _never(*_given: Any, **_named: Any) -> None:
     """Forget to do it."""
 
 
+def _believes(*_given: Any, **_named: Any) -> bool:
+    return True
+
+
 def _zero(*_given: Any, **_named: Any) -> int:
     return 0
 
@@ -192,7 +196,7 @@ BUGS = (
         name="effects are written before the outcome, in a transaction of their own",
         found_as="an item without a success",
         plant=code(Ledger, "commit", _effects_first),
-        seed=14,
+        seed=15,
     ),
     Bug(
         name="the outcome is written before its effects, in a transaction of its own",
@@ -210,31 +214,31 @@ BUGS = (
         name="a fenced worker goes on claiming",
         found_as="an open attempt of a worker that is gone",
         plant=code(ledger, "require_unfenced", _never),
-        seed=34,
+        seed=16,
     ),
     Bug(
         name="a lost worker is never fenced",
         found_as="is open since",
         plant=partial(sql, "fence_expired", "expires_at <= ?1", "expires_at <= ?1 AND 0"),
-        seed=15,
+        seed=7,
     ),
     Bug(
         name="units of a lost worker are not freed",
         found_as="an open attempt of a worker that is gone",
         plant=partial(sql, "abandoned_attempts", "a.status = 'pending'", "a.status = 'x'"),
-        seed=15,
+        seed=7,
     ),
     Bug(
         name="a worker that stops keeps what it holds",
         found_as="is open since",
         plant=code(leases.Leases, "_hand_back", lambda *_given: ()),
-        seed=24,
+        seed=23,
     ),
     Bug(
         name="what a failed batch held is not handed back",
         found_as="is open since",
         plant=code(leases.Leases, "hand_back", lambda *_given: ()),
-        seed=24,
+        seed=23,
     ),
     Bug(
         name="a unit has no limit of attempts",
@@ -271,13 +275,13 @@ BUGS = (
         plant=partial(
             sql, "deliver_rows", " AND attempt = ?3 AND claimed_by = ?2", " AND ?3 AND ?2 <> ''"
         ),
-        seed=17,
+        seed=5,
     ),
     Bug(
         name="retention takes events that were not delivered",
         found_as="the retainer died of",
         plant=partial(sql, "archivable_events", "d.status = 'dispatched' AND", ""),
-        seed=14,
+        seed=22,
     ),
     Bug(
         name="retention takes the last attempt of a unit",
@@ -336,7 +340,7 @@ BUGS = (
         name="a commit whose answer was lost counts as undone",
         found_as="VersionConflict",
         plant=code(TransactionRunner, "_settle", lambda *_given: False),
-        seed=148,
+        seed=15,
     ),
     Bug(
         name="a re-run's provenance is forgotten",
@@ -354,7 +358,7 @@ BUGS = (
         name="an item stays as it was when its object was overwritten",
         found_as="items_are_owned",
         plant=partial(unwritten, "update_items"),
-        seed=7,
+        seed=5,
     ),
     Bug(
         name="an event that is asked for again counts its attempts anew",
@@ -362,7 +366,7 @@ BUGS = (
         plant=partial(
             sql, "requeue_deliveries", "budget_from = attempt", "budget_from = 0, attempt = 0"
         ),
-        seed=118,
+        seed=50,
     ),
     Bug(
         name="a message that was received too often is thrown away",
@@ -386,6 +390,12 @@ BUGS = (
         name="somebody who was let go still has a say",
         found_as="was let go, and turned a switch",
         plant=code(governance_store, "require_acting", lambda *_given: {}),
+        seed=5,
+    ),
+    Bug(
+        name="a commit whose answer was lost counts as done",
+        found_as="leaves, but",
+        plant=code(TransactionRunner, "_settle", _believes),
         seed=5,
     ),
 )

@@ -141,7 +141,7 @@ class Simulation:
             self._kill: 1.0,
             self._hang: 2.0,
             self._ask_to_stop: 0.5,
-            self._store_fault: 4.0,
+            self._store_fault: 8.0,
             self._queue_fault: 1.5,
             self._lose_acknowledgement: 1.5,
             self._read_fault: 3.0,
@@ -285,13 +285,16 @@ class Simulation:
         self._event(process.name, lambda: "is asked to stop")
 
     def _store_fault(self) -> None:
-        faults = self._random.choice(
-            [p.store_faults for p in self._world.everybody]
-            + [self._world.sweep_faults, self._world.replayer.store_faults]
-            + [self._world.drainer.store_faults, self._world.drainer.queue_faults]
-            + [self._world.governor.store_faults]
-        )
-        fault = (self._random.randint(0, 4), self._random.choice(STORE_FAULTS))
+        # Half of them befall a worker: it has the most to lose.
+        workers = [each.store_faults for each in self._world.processes]
+        others = [
+            *(each.store_faults for each in self._world.dispatchers),
+            *(self._world.sweep_faults, self._world.replayer.store_faults),
+            *(self._world.drainer.store_faults, self._world.drainer.queue_faults),
+            self._world.governor.store_faults,
+        ]
+        faults = self._random.choice(workers if self._random.random() < 0.5 else others)
+        fault = (self._random.choice((0, 0, 1, 1, 2, 4)), self._random.choice(STORE_FAULTS))
         faults.armed.append(fault)
         self._event("fate", lambda: f"lets a ledger transaction fail: {fault[1]}")
 

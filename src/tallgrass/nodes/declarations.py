@@ -3,9 +3,9 @@
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from importlib import metadata
 from typing import Any, Final
 
+import tallgrass
 from tallgrass.errors import InvalidInput
 from tallgrass.nodes.compensation import require_compensation
 from tallgrass.nodes.identity import file_name_of
@@ -98,5 +98,5 @@ def environment() -> dict[str, str]:
         "implementation": platform.python_implementation(),
         "system": platform.system(),
         "machine": platform.machine(),
-        "tallgrass": metadata.version("tallgrass"),
+        "tallgrass": tallgrass.__version__,
     }
