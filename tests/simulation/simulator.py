@@ -20,7 +20,8 @@ from tests.oracle.tables import read_tables
 from tests.oracle.verdict import Disturbances, verdict
 from tests.simulation.dispatching import SINK_FAULTS
 from tests.simulation.disturbed import READ_FAULTS, STORE_FAULTS
-from tests.simulation.world import Template, World
+from tests.simulation.template import Template
+from tests.simulation.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.simulation.world import SAFETY_WINDOW_S, Template, World
+from tests.simulation.template import Template
+from tests.simulation.world import SAFETY_WINDOW_S, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

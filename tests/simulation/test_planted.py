@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.planted import BUGS
 from tests.simulation.simulator import Simulation
-from tests.simulation.world import Template
+from tests.simulation.template import Template
 from tools.simulate_bugs import main
 
 if TYPE_CHECKING:

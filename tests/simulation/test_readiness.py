@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tallgrass.simulate.feed import FeedMessage
-from tests.simulation.world import Template, World
+from tests.simulation.template import Template
+from tests.simulation.world import World
 
 if TYPE_CHECKING:
     from pathlib import Path

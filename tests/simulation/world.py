@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import tempfile
 from datetime import timedelta
@@ -11,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tallgrass.bootstrap.queues import open_queue
-from tallgrass.bootstrap.stores import migrate_database, open_stores
+from tallgrass.bootstrap.stores import open_stores
 from tallgrass.clock import format_instant, parse_instant
 from tallgrass.config import load_config
 from tallgrass.errors import TransientError
@@ -28,7 +27,7 @@ from tests.simulation.dispatching import DispatchProcess, SimulatedTarget
 from tests.simulation.disturbed import Crashed, EffectOrder, Objects, StoreFaults, disturb
 from tests.simulation.draining import Drainer
 from tests.simulation.governing import Governor, Reader
-from tests.simulation.memory import MemoryFiles, RawFile
+from tests.simulation.memory import RawFile
 from tests.simulation.replaying import Replayer, set_up_people
 from tests.simulation.retaining import Retainer
 from tests.simulation.running_nodes import NodeUser
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
     from tallgrass.config import Config
     from tests.oracle.tables import Tables
+    from tests.simulation.template import Template
 
 FeedStep = FeedObject | FeedMessage
 
@@ -78,32 +78,6 @@ _NEXT_DUE = "SELECT min({0}) FROM {1} WHERE {0} > ?"
 def is_on_files(seed: int) -> bool:
     """Tell whether a seed's world is played on files; the others are in memory."""
     return seed % FILES_EVERY == 0
-
-
-class Template:
-    """Migrated, empty databases to copy for each world."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        config = load_config(
-            environment={},
-            flags={
-                "database.url": f"sqlite:///{folder}/ledger.db",
-                "queue.url": f"sqlite:///{folder}/queue.db",
-            },
-        )
-        migrate_database(config)
-        open_queue(config).close()
-        self.memory = MemoryFiles(folder / "ledger.db", folder / "queue.db")
-
-    def close(self) -> None:
-        """Forget what is in memory; whoever made the folder removes it."""
-        self.memory.close()
-
-    def copy(self, folder: Path) -> None:
-        """Copy both files."""
-        for name in ("ledger.db", "queue.db"):
-            shutil.copyfile(self.folder / name, folder / name)
 
 
 def overwrites_last(steps: Sequence[FeedStep]) -> list[FeedStep]:
