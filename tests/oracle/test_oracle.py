@@ -21,7 +21,7 @@ from tallgrass.config import load_config
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.simulate.feed import Feed
 from tests.oracle.deliveries import Send, broken_delivery_promises
-from tests.oracle.tables import read_tables
+from tests.oracle.tables import QueueContents, read_tables
 from tests.oracle.verdict import main, summary, verdict
 from tests.support.backends import ManualClock
 
@@ -323,6 +323,30 @@ def test_lost_and_left_messages_are_found(copy: Run) -> None:
         " '2026-06-01T12:00:00.000000Z', x'7b7d')",
     )
     assert any("messages wait in the queue" in text for text in judge(copy))
+
+
+def test_a_letter_of_a_version_that_failed_is_no_finding(finished: Run) -> None:
+    """It died before a newer version of its object was heard of; of the newest it is a finding."""
+    with contextlib.closing(finished.connect()) as database:
+        tables = read_tables(database)
+    unit = next(each for each in finished.manifest["units"] if each["expected"] == "succeeded")
+    bucket, _, key = unit["object_uri"].removeprefix("s3://").partition("/")
+    record = next(each for each in tables.records if each["object_uri"] == unit["object_uri"])
+
+    def is_found(etag: str, *more: dict[str, Any]) -> bool:
+        s3 = {"bucket": {"name": bucket}, "object": {"key": key, "eTag": etag}}
+        body = json.dumps({"Records": [{"eventName": "ObjectCreated:Put", "s3": s3}]}).encode()
+        attempts = [*tables.attempts, *more]
+        changed = replace(tables, attempts=attempts, attempts_of={}, record_of={})
+        found = verdict(changed, QueueContents(dead=[body]), finished.manifest)
+        return any("where nothing failed" in text for text in found)
+
+    applied = tables.attempts_of[record["wal_id"]][-1]
+    failed = {**applied, "status": "failed", "object_etag": "older"}
+    assert is_found("older")
+    assert not is_found("older", failed)
+    assert is_found("older", {**failed, "object_etag": "another"})
+    assert is_found(unit["etag"], {**failed, "object_etag": unit["etag"]})
 
 
 def test_an_edited_audit_log_is_found(copy: Run) -> None:
