@@ -237,12 +237,13 @@ def test_an_unexpected_error_is_told_without_a_traceback() -> None:
     assert "Traceback" in run("--debug", "explain", "io_error").stderr
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
-    """With nobody left to read stdout the command ends quietly with 141."""
+@pytest.mark.parametrize("command", ["explain --list", "demo --units 5 --dir {folder}"])
+def test_a_reader_that_goes_away_is_no_error(command: str, tmp_path: Path) -> None:
+    """With nobody left to read stdout the command ends quietly with 141, at its first words too."""
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [*PROGRAM, "explain", "--list"],
+        [*PROGRAM, *command.format(folder=tmp_path / "demo").split()],
         stdout=writing,
         stderr=subprocess.PIPE,
         check=False,

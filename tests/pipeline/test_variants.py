@@ -137,11 +137,11 @@ def require_the_same(numbers: range, folder: Path, databases: Databases) -> None
             databases.drop(backend.url)
 
 
-IDS = ("RP-1.2", "RP-4.1a", "RP-4.1b", "RP-4.1d", "WAL-7.6")
+SHOWN = pytest.mark.conformance("RP-1.2", "RP-4.1a", "RP-4.1b", "RP-4.1d", "WAL-7.6")
 
 
 @pytest.mark.slow
-@pytest.mark.conformance(*IDS)
+@SHOWN
 def test_ten_variants_give_the_same_bytes(tmp_path: Path, postgres_databases: Databases) -> None:
     """Ten processes, each in other circumstances, make the same items, documents and catalog."""
     require_the_same(range(10), tmp_path, postgres_databases)

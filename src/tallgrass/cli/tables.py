@@ -1,5 +1,6 @@
 """Tables and progress for people. Nothing here is imported for JSON."""
 
+import errno
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,11 +39,19 @@ STATUS_STYLES = {
 Cell = str | int | float | datetime | Text | None
 
 
+class _Output(Console):
+    """A reader who went away is told to whoever runs the command, which knows what that means."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise what happened; rich would end the program."""
+        raise BrokenPipeError(errno.EPIPE, "nobody reads the output")
+
+
 @cache
 def console() -> Console:
     """Return stdout as rich sees it: colours on a terminal only, data never read as markup."""
     terminal = sys.stdout.isatty()
-    return Console(
+    return _Output(
         file=sys.stdout,
         width=None if terminal else _PIPE_WIDTH,
         color_system="auto" if wants_colour(sys.stdout) else None,
