@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import tallgrass
-from tallgrass.bootstrap.queues import open_queue_store
 from tallgrass.canonical_json import sha256_hex
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
@@ -216,6 +215,9 @@ def migrate_database(config: Config) -> tuple[str, Sequence[str]]:
     """
     url = config.text("queue.url")
     if url.startswith(_SQLITE) and Path(url.removeprefix(_SQLITE)).exists():
+        # Loaded where it is used: the door of the queue would be half of a command's start.
+        from tallgrass.bootstrap.queues import open_queue_store  # noqa: PLC0415
+
         open_queue_store(config, url).close()
     database = open_database(config)
     try:
