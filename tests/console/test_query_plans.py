@@ -28,7 +28,6 @@ LARGE = {
 }  # fmt: skip
 #: Statements that read a whole large table on purpose, and why that is soon done.
 WHOLE: Mapping[str, str] = {
-    "count_by_status": "counts an index, once for all who look",
     "count_dispatched": "counts deliveries, for the API alone",
 }
 

@@ -17,6 +17,7 @@ from tallgrass.api.limits import FAILURES_PER_MINUTE, Buckets
 from tallgrass.api.sessions import Sessions
 from tallgrass.bootstrap.catalog import SharedCatalog
 from tallgrass.bootstrap.datasets import open_catalogue, open_policies
+from tallgrass.bootstrap.health_metrics import collecting_health
 from tallgrass.bootstrap.kept_plans import KeptPlans
 from tallgrass.bootstrap.overview import read_overview
 from tallgrass.bootstrap.store_pool import StorePool
@@ -25,6 +26,7 @@ from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.governance.policy import Policies
+from tallgrass.telemetry.series import Collect, Series
 from tallgrass.views.status import Overview
 
 _SECRET_BYTES = 32
@@ -49,6 +51,8 @@ class Service:
     requests: Buckets
     failures: Buckets
     figures: Figures
+    #: What Prometheus asks for; one reading for all who ask at about the same time.
+    gauges: Collect
     #: Work that outlives a request.
     jobs: Jobs
     #: Plans of replays that wait for an approval, or for the rest of their run.
@@ -105,6 +109,9 @@ def open_service(
         requests=Buckets(config.number("console.requests_per_minute"), monotonic=monotonic),
         failures=Buckets(FAILURES_PER_MINUTE, monotonic=monotonic),
         figures=figures,
+        gauges=collecting_health(config, every_s=figures_age_s, monotonic=monotonic)(
+            Series(config.text("env"))
+        ),
         jobs=Jobs(clock=clock),
         plans=KeptPlans(Path(config.text("console.plans_folder"))),
         hosts=LOOPBACK_NAMES | hosts | frozenset(configured),

@@ -11,12 +11,10 @@ from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer
 from tallgrass.bootstrap.audit_anchors import read_anchors
 from tallgrass.bootstrap.config_report import check_config, config_document
-from tallgrass.bootstrap.health_metrics import collecting_health
 from tallgrass.bootstrap.stores import check_database
 from tallgrass.bootstrap.telemetry_files import ingest_telemetry
 from tallgrass.doctor.diagnosis import diagnose, is_healthy, without_credentials
 from tallgrass.doctor.gathering import gather
-from tallgrass.telemetry.series import Series
 from tallgrass.views.database import health_document
 
 _NAME_MAX = 100
@@ -121,6 +119,5 @@ def metrics(here: Here, _signed: Viewer) -> Response:
     """Tell where the pipeline stands; a scraper sends a viewer's token."""
     from tallgrass.telemetry.prometheus_endpoint import exposition  # noqa: PLC0415 - optional extra
 
-    collect = collecting_health(here.config, every_s=0.0)(Series(here.config.text("env")))
-    body, kind = exposition(collect)
+    body, kind = exposition(here.gauges)
     return Response(body, headers={"Content-Type": kind})

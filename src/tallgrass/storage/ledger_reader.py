@@ -174,9 +174,10 @@ class LedgerReader:
         """Count records by dataset and status, what is due, and who works."""
         with self._database.reading() as tx:
             by_dataset: dict[str, dict[str, int]] = {}
-            for row in tx.select("count_by_status"):
+            for row in tx.select("count_since", after=_FIRST_ID):
                 counts = by_dataset.setdefault(row["dataset"], {})
-                counts[row["status"]] = row["records"]
+                if row["records"]:
+                    counts[row["status"]] = row["records"]
             now = tx.now()
             due = tx.select("count_due", now=now)[0]
             return LedgerStats(

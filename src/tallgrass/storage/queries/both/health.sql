@@ -24,6 +24,7 @@ SELECT f.dataset, s.status,
 FROM found AS f CROSS JOIN states AS s WHERE f.dataset IS NOT NULL;
 
 -- name: count_since(after)
+-- Range by range of the index: grouped, PostgreSQL takes twice as long.
 WITH RECURSIVE found (dataset) AS (
   SELECT min(dataset) FROM wal_records
   UNION ALL
@@ -33,7 +34,8 @@ states (status) AS (VALUES ('pending'), ('in_progress'), ('succeeded'), ('failed
 SELECT f.dataset, s.status, (
   SELECT count(*) FROM wal_records AS r
   WHERE r.dataset = f.dataset AND r.status = s.status AND r.wal_id > :after) AS records
-FROM found AS f CROSS JOIN states AS s WHERE f.dataset IS NOT NULL;
+FROM found AS f CROSS JOIN states AS s WHERE f.dataset IS NOT NULL
+ORDER BY f.dataset, s.status;
 
 -- name: count_lost_workers(now, fenced_since)
 SELECT count(*) FILTER (WHERE fenced_at IS NULL AND stopped_at IS NULL AND expires_at <= :now) AS lapsed,

@@ -56,10 +56,6 @@ WHERE last_error_code IS NOT NULL GROUP BY last_error_code;
 -- name: export_page(after, size)
 SELECT * FROM wal_records WHERE wal_id > :after ORDER BY wal_id LIMIT :size;
 
--- name: count_by_status()
-SELECT dataset, status, count(*) AS records FROM wal_records GROUP BY dataset, status
-ORDER BY dataset, status;
-
 -- name: count_stale()
 -- By an expression: grouped by the bare column SQLite walks all records in its order, not the few
 -- of the partial index.
