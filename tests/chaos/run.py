@@ -55,6 +55,19 @@ class Member:
     point: str | None = None
     #: Frozen until then, by the monotonic clock.
     frozen_until: float = 0.0
+    _ended: bool = False
+
+    def has_ended(self) -> bool:
+        """Tell whether it has ended; it is waited for once, since its pid may be another's then."""
+        if not self._ended:
+            self._ended = os.waitpid(self.pid, os.WNOHANG)[0] != 0
+        return self._ended
+
+    def kill(self) -> None:
+        """Kill it; it is gone when this returns."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        self._ended = True
 
 
 @dataclass(kw_only=True)
@@ -130,7 +143,7 @@ class Chaos:
         self._cast[self._cast.index(olds[0])] = armed
         self._bring(portion)
         ends_at = time.monotonic() + POINT_S_MAX
-        while not _has_ended(armed.pid):
+        while not armed.has_ended():
             if time.monotonic() > ends_at:
                 self._kill(armed)
                 break
@@ -157,7 +170,7 @@ class Chaos:
     def _wake(self) -> None:
         self._wake_frozen()
         for member in self._cast:
-            if not member.frozen_until and _has_ended(member.pid):
+            if not member.frozen_until and member.has_ended():
                 # The server was away for too long for it; whoever supervises starts it again.
                 self._replace(member)
 
@@ -197,14 +210,12 @@ class Chaos:
         ROLES[role](self._arena, points, life)
 
     def _kill(self, member: Member, *, counted: bool = True) -> None:
-        if not _has_ended(member.pid):
-            os.kill(member.pid, signal.SIGKILL)
-            os.waitpid(member.pid, 0)
+        if not member.has_ended():
+            member.kill()
             self.outcome.kills += 1
         elif counted:
             # It ended by itself a moment ago: nothing was killed.
             self.outcome.points["ended before it was killed"] += 1
-        _reaped.discard(member.pid)
 
     def _end_all(self) -> None:
         for member in self._cast:
@@ -243,19 +254,6 @@ class Chaos:
         found.lost += unfinished_graphs(arena.folder / "nodes", ["object-20"])
         found.counts["graphs"] = len(list((arena.folder / "nodes").glob("*")))
         return found.to_json()
-
-
-_reaped: set[int] = set()
-
-
-def _has_ended(pid: int) -> bool:
-    """Whether a child has ended; it is waited for once."""
-    if pid in _reaped:
-        return True
-    ended, _ = os.waitpid(pid, os.WNOHANG)
-    if ended:
-        _reaped.add(pid)
-    return bool(ended)
 
 
 def _play(work: Callable[[], Any]) -> None:
