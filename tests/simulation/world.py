@@ -252,7 +252,7 @@ class World:
         """Tell whether a process is at work, or would find some: other looks change nothing."""
         if process.hung:
             return False
-        return process.wake_at is None or process.asked_to_stop or self._has_work(process)
+        return process.wake_at is None or process.has_to_do or self._has_work(process)
 
     def _has_work(self, process: Process | DispatchProcess) -> bool:
         now = format_instant(self.clock())
