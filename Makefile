@@ -4,6 +4,7 @@ PYTHON ?= python3
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 SEEDS ?= 500
+BACKEND ?= sqlite
 FROM ?=
 WORKERS ?= 2
 JOBS ?= $(WORKERS)
@@ -82,9 +83,9 @@ faults: $(READY) ## Plant each fault of tests/faults.toml and see that its test 
 	@$(call say,"Planted faults")
 	@$(BIN)/python -m tools.faults --jobs $(WORKERS)
 
-simulate: $(READY) ## Play SEEDS=500 simulated histories on JOBS=2 cores, FROM= a seed or a random one
+simulate: $(READY) ## Play SEEDS=500 simulated histories on JOBS=2 cores, FROM= a seed; BACKEND=postgres
 	@$(call say,"Simulated histories")
-	@$(BIN)/python -m tools.simulate --seeds $(SEEDS) --jobs $(JOBS) $(if $(FROM),--from $(FROM))
+	@$(BIN)/python -m tools.simulate --seeds $(SEEDS) --jobs $(JOBS) --backend $(BACKEND) $(if $(FROM),--from $(FROM))
 
 simulate-bugs: $(READY) ## Plant each of the known bugs, and play seeds until it is found
 	@$(call say,"Planted bugs")

@@ -2,7 +2,8 @@
 
 One seed is one history, whatever else runs beside it: with several processes seeds are still told
 in their order. A seed that breaks a promise is told with its history and the command that repeats
-it.
+it. With `--backend postgres` the ledger of each world is a database of its own on a server that is
+started for the run.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ import random
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.plugins.postgres import Databases
+from tests.plugins.postgres_server import PostgresServer, new_folder
 from tests.simulation.simulator import SHARED_MEMORY, Player, failure
-from tests.simulation.world import is_on_files
+from tests.simulation.template import is_on_files
 from tools.reliability import publish
 
 if TYPE_CHECKING:
@@ -52,7 +56,7 @@ class Tally:
     def add(self, history: History) -> None:
         """Count a history."""
         self.seeds += 1
-        self.on_files += is_on_files(history.seed)
+        self.on_files += history.backend == "sqlite" and is_on_files(history.seed)
         self.events += history.events
         self.violations += len(history.violations)
         if history.violations:
@@ -72,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"Seeds from FROM={first}", flush=True)
     began = told_at = time.monotonic()
     tally = Tally()
-    for history in played(range(first, first + options.seeds), options.jobs):
+    seeds = range(first, first + options.seeds)
+    for history in played(seeds, options.jobs, options.backend):
         tally.add(history)
         if history.violations and len(tally.broken) <= TOLD_MAX:
             print(failure(history, options.lines), flush=True)
@@ -83,12 +88,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if tally.broken:
         print(f"Seeds that broke a promise: {', '.join(map(str, tally.broken))}")
     print(tally.line())
+    on_files: dict[str, int | str] = {"of these on files": tally.on_files}
+    is_on_sqlite = options.backend == "sqlite"
     publish(
-        "simulate",
+        "simulate" if is_on_sqlite else "simulate-postgres",
         {
             "first seed": str(first),
             "seeds": tally.seeds,
-            "of these on files": tally.on_files,
+            **(on_files if is_on_sqlite else {}),
             "events": tally.events,
             "violations": tally.violations,
         },
@@ -96,12 +103,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if tally.broken else 0
 
 
-def played(seeds: range, jobs: int) -> Iterator[History]:
+def played(seeds: range, jobs: int, backend: str = "sqlite") -> Iterator[History]:
     """Play seeds in one process or in several; yield their histories in the order of seeds."""
     place = str(SHARED_MEMORY) if SHARED_MEMORY.is_dir() else None
-    with tempfile.TemporaryDirectory(dir=place, prefix="tallgrass-simulation-") as folder:
+    with (
+        tempfile.TemporaryDirectory(dir=place, prefix="tallgrass-simulation-") as folder,
+        _server(backend) as url,
+    ):
         if jobs == 1:
-            player = Player(Path(folder))
+            player = _new_player(Path(folder), url)
             try:
                 yield from map(player.play, seeds)
             finally:
@@ -110,15 +120,33 @@ def played(seeds: range, jobs: int) -> Iterator[History]:
         chunks = [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
         # Spawned, not forked: each process opens databases of its own.
         context = multiprocessing.get_context("spawn")
-        with context.Pool(jobs, initializer=_begin, initargs=(folder,)) as pool:
+        with context.Pool(jobs, initializer=_begin, initargs=(folder, url)) as pool:
             for histories in pool.imap(_play, chunks):
                 yield from histories
 
 
-def _begin(folder: str) -> None:
+@contextmanager
+def _server(backend: str) -> Iterator[str | None]:
+    """Start a server of the run's own, if one is asked for; yield its address."""
+    if backend == "sqlite":
+        yield None
+        return
+    server = PostgresServer(new_folder("tallgrass-simulation-"), fast=True)
+    try:
+        server.start()
+        yield server.url
+    finally:
+        server.remove()
+
+
+def _new_player(folder: Path, url: str | None) -> Player:
+    return Player(folder, None if url is None else Databases(url, folder))
+
+
+def _begin(folder: str, url: str | None) -> None:
     own = Path(folder) / str(os.getpid())
     own.mkdir()
-    _player.append(Player(own))
+    _player.append(_new_player(own, url))
 
 
 def _play(seeds: range) -> list[History]:
@@ -130,6 +158,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds (100)")
     parser.add_argument("--from", dest="first", type=int, help="the first seed (drawn at random)")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes (1)")
+    parser.add_argument(
+        "--backend",
+        choices=("sqlite", "postgres"),
+        default="sqlite",
+        help="where ledgers are (sqlite)",
+    )
     parser.add_argument("--lines", type=int, default=200, help="lines of a failing history (200)")
     return parser.parse_args(arguments)
 

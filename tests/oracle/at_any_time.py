@@ -12,40 +12,47 @@ if TYPE_CHECKING:
 
 #: One row a violation: what, and of which unit.
 _QUICK = """
-SELECT 'an item without a success' AS what, i.wal_id FROM stac_items AS i
+SELECT 'an item without a success' AS what, CAST(i.wal_id AS text) FROM stac_items AS i
   LEFT JOIN wal_records AS r ON r.wal_id = i.wal_id
   LEFT JOIN wal_attempts AS a ON a.wal_id = i.wal_id AND a.attempt_no = i.attempt_no
-  WHERE r.status IS NOT 'succeeded' OR a.status IS NOT 'applied' OR a.item_sha256 IS NOT i.sha256
-UNION ALL SELECT 'provenance of no applied attempt', p.wal_id FROM provenance AS p
+  WHERE coalesce(r.status, '') <> 'succeeded' OR coalesce(a.status, '') <> 'applied'
+    OR coalesce(a.item_sha256, '') <> i.sha256
+UNION ALL SELECT 'provenance of no applied attempt', CAST(p.wal_id AS text) FROM provenance AS p
   LEFT JOIN wal_attempts AS a ON a.wal_id = p.wal_id AND a.attempt_no = p.attempt_no
-  WHERE a.status IS NOT 'applied'
+  WHERE coalesce(a.status, '') <> 'applied'
 UNION ALL SELECT 'an event of no applied attempt', e.subject FROM outbox AS e
-  WHERE NOT EXISTS (SELECT 1 FROM wal_attempts AS a
-    WHERE a.wal_id = e.subject AND a.status = 'applied')
-UNION ALL SELECT 'an applied attempt without provenance', a.wal_id FROM wal_attempts AS a
+  WHERE e.subject NOT IN (SELECT CAST(a.wal_id AS text) FROM wal_attempts AS a
+    WHERE a.status = 'applied')
+UNION ALL SELECT 'an applied attempt without provenance', CAST(a.wal_id AS text)
+  FROM wal_attempts AS a
   LEFT JOIN provenance AS p ON p.wal_id = a.wal_id AND p.activity_id = a.prov_activity_id
   WHERE a.status = 'applied' AND p.wal_id IS NULL
-UNION ALL SELECT 'a success without an item', r.wal_id FROM wal_records AS r
+UNION ALL SELECT 'a success without an item', CAST(r.wal_id AS text) FROM wal_records AS r
   LEFT JOIN stac_items AS i ON i.wal_id = r.wal_id
   WHERE r.status = 'succeeded' AND i.wal_id IS NULL
-UNION ALL SELECT 'pending and never due', r.wal_id FROM wal_records AS r
+UNION ALL SELECT 'pending and never due', CAST(r.wal_id AS text) FROM wal_records AS r
   WHERE status = 'pending' AND due_at IS NULL AND NOT EXISTS (
     SELECT 1 FROM replay_run_records AS p JOIN replay_runs AS u ON u.replay_run_id = p.replay_run_id
     WHERE p.replay_run_id = r.replay_run_id AND p.wal_id = r.wal_id AND p.outcome = 'due'
       AND u.mode = 'dlq')
-UNION ALL SELECT 'not ready, and neither pending nor worked on', wal_id FROM wal_records
+UNION ALL SELECT 'not ready, and neither pending nor worked on', CAST(wal_id AS text)
+  FROM wal_records
   WHERE last_error_code = 'not_ready' AND status IN ('failed', 'quarantined')
-UNION ALL SELECT 'open attempts: not one, or of a unit that is not worked on', r.wal_id
+UNION ALL SELECT 'open attempts: not one, or of a unit that is not worked on',
+  CAST(r.wal_id AS text)
   FROM wal_records AS r WHERE (SELECT count(*) FROM wal_attempts AS a
     WHERE a.wal_id = r.wal_id AND a.status = 'pending')
-  NOT BETWEEN (r.status = 'in_progress') AND (r.status IN ('in_progress', 'succeeded'))
-UNION ALL SELECT 'an open attempt of a worker that is gone', a.wal_id FROM wal_attempts AS a
+  NOT BETWEEN CASE WHEN r.status = 'in_progress' THEN 1 ELSE 0 END
+    AND CASE WHEN r.status IN ('in_progress', 'succeeded') THEN 1 ELSE 0 END
+UNION ALL SELECT 'an open attempt of a worker that is gone', CAST(a.wal_id AS text)
+  FROM wal_attempts AS a
   LEFT JOIN workers AS w ON w.incarnation = a.worker_incarnation
   WHERE a.status = 'pending'
     AND (w.incarnation IS NULL OR w.fenced_at IS NOT NULL OR w.stopped_at IS NOT NULL)
-UNION ALL SELECT 'attempts miscounted', r.wal_id FROM wal_records AS r
+UNION ALL SELECT 'attempts miscounted', CAST(r.wal_id AS text) FROM wal_records AS r
   WHERE r.attempts <> (SELECT count(*) FROM wal_attempts AS a WHERE a.wal_id = r.wal_id)
-UNION ALL SELECT 'a version that history does not tell', r.wal_id FROM wal_records AS r
+UNION ALL SELECT 'a version that history does not tell', CAST(r.wal_id AS text)
+  FROM wal_records AS r
   WHERE r.version <> 1
     + (SELECT count(*) + count(closed_version) FROM wal_attempts AS a WHERE a.wal_id = r.wal_id)
     + (SELECT count(*) FROM wal_transitions AS t WHERE t.wal_id = r.wal_id)
@@ -58,7 +65,7 @@ _EFFECTS = (
 
 
 def quick_violations(database: Any) -> list[str]:
-    """Return violations that one statement on SQLite finds."""
+    """Return violations that one statement finds, over a connection of either database."""
     return [f"{what}: {wal_id}" for what, wal_id in database.execute(_QUICK)]
 
 

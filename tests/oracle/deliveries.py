@@ -20,7 +20,7 @@ SELECT 'an event without a delivery' AS what, e.outbox_id FROM outbox AS e
   LEFT JOIN outbox_delivery AS d ON d.outbox_id = e.outbox_id WHERE d.outbox_id IS NULL
 UNION ALL SELECT 'attempts of a delivery miscounted', d.outbox_id FROM outbox_delivery AS d
   WHERE d.attempt <> (SELECT count(*) FROM outbox_attempts AS a WHERE a.outbox_id = d.outbox_id)
-    + (d.claimed_by IS NOT NULL)
+    + CASE WHEN d.claimed_by IS NOT NULL THEN 1 ELSE 0 END
 UNION ALL SELECT 'dispatched without a success', d.outbox_id FROM outbox_delivery AS d
   WHERE (d.status = 'dispatched') <> EXISTS (SELECT 1 FROM outbox_attempts AS a
     WHERE a.outbox_id = d.outbox_id AND a.outcome = 'dispatched')
@@ -38,7 +38,7 @@ class Send:
 
 
 def quick_delivery_violations(database: Any) -> list[str]:
-    """Return violations that one statement on SQLite finds."""
+    """Return violations that one statement finds, over a connection of either database."""
     return [f"{what}: {name}" for what, name in database.execute(_QUICK)]
 
 

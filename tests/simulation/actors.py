@@ -81,6 +81,7 @@ class Process:
     stepped_at: datetime | None = None
     _steps: Iterator[float] | None = None
     _lease: WorkerLease | None = None
+    _loop: IngestLoop | None = None
 
     def __post_init__(self) -> None:
         world = self.world
@@ -113,6 +114,11 @@ class Process:
     def is_up(self) -> bool:
         """Whether there is a process that goes on."""
         return self._steps is not None and not self.hung
+
+    @property
+    def has_to_do(self) -> bool:
+        """Whether its next round does something though nothing is due: it ends, or hands back."""
+        return self.asked_to_stop or (self._loop is not None and self._loop._unsettled)
 
     def clock(self) -> datetime:
         """Tell the time as this process sees it."""
@@ -149,6 +155,7 @@ class Process:
             recover_every_s=lease.lease_s / 2,
         )
         self._lease = lease
+        self._loop = loop
         self.stepped_at = self.world.clock()
         self._steps = loop.steps(Until.STOPPED, lambda: self.asked_to_stop)
         return "started"
@@ -203,5 +210,5 @@ class Process:
     def _end(self, how: str) -> str:
         if self._steps is not None:
             self._steps.close()  # type: ignore[attr-defined]
-        self._steps = self._lease = self.wake_at = None
+        self._steps = self._lease = self._loop = self.wake_at = None
         return how

@@ -116,6 +116,11 @@ class DispatchProcess:
         """Whether there is a process that goes on."""
         return self._steps is not None and not self.hung
 
+    @property
+    def has_to_do(self) -> bool:
+        """Whether its next round does something though nothing is due: it ends."""
+        return self.asked_to_stop
+
     def start(self) -> str:
         """Start a process with an id of its own."""
         self.hung = self.asked_to_stop = False

@@ -18,9 +18,9 @@ from tallgrass.evidence.formats import HEAD_BYTES
 from tallgrass.evidence.object_store import ObjectBytes
 from tallgrass.evidence.reading import ReadFailure
 from tests.oracle.at_any_time import effects, open_attempts, wrongly_released
+from tests.simulation.onlookers import within, written
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tallgrass.queues.embedded import EmbeddedQueue
     from tallgrass.queues.protocol import QueueMessage, QueueStatus
     from tallgrass.storage.ledger import Ledger
+    from tests.simulation.onlookers import Onlooker
 
 #: What may befall a transaction, and when.
 STORE_FAULTS = (
@@ -190,8 +191,8 @@ class WatchedQueue:
         self,
         queue: EmbeddedQueue,
         *,
-        ledger: sqlite3.Connection,
-        messages: sqlite3.Connection,
+        ledger: Onlooker,
+        messages: Any,
         buckets: Collection[str],
         violations: list[str],
     ) -> None:
@@ -279,20 +280,20 @@ class EffectOrder:
 
     def __init__(self, violations: list[str]) -> None:
         self._violations = violations
-        self._changes = 0
+        self._written: object = None
         self._effects: set[tuple[str, int]] = set()
         self._coming: set[tuple[str, int]] = set()
         self._open: set[tuple[str, int]] = set()
 
-    def began(self, connection: sqlite3.Connection) -> None:
+    def began(self, connection: Any) -> None:
         """Note what is committed when a transaction begins: nobody else writes until its end."""
-        self._changes = connection.total_changes
-        self._open = open_attempts(connection)
+        self._written = written(connection)
+        self._open = open_attempts(within(connection))
 
-    def ends(self, connection: sqlite3.Connection) -> None:
+    def ends(self, connection: Any) -> None:
         """Judge what is about to be committed."""
-        if connection.total_changes != self._changes:
-            self._coming = effects(connection)
+        if written(connection) != self._written:
+            self._coming = effects(within(connection))
             self._violations += [
                 f"effect of {wal_id} attempt {attempt_no}, which was not open before"
                 for wal_id, attempt_no in sorted(self._coming - self._effects - self._open)

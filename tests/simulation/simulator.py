@@ -26,6 +26,7 @@ from tests.simulation.world import World
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from tests.plugins.postgres import Databases
     from tests.simulation.actors import Process
     from tests.simulation.dispatching import DispatchProcess
 
@@ -54,6 +55,7 @@ class History:
     """What happened under one seed."""
 
     seed: int
+    backend: str = "sqlite"
     events: int = 0
     violations: list[str] = field(default_factory=list)
     #: Filled only if it is told.
@@ -64,7 +66,7 @@ class Simulation:
     """One world from its beginning to its end."""
 
     def __init__(self, seed: int, template: Template, *, tell: bool = False) -> None:
-        self.history = History(seed=seed)
+        self.history = History(seed=seed, backend=template.backend)
         self._tell = tell
         self._world = World(seed, template)
         if tell:
@@ -419,8 +421,8 @@ class Simulation:
 class Player:
     """Plays one seed after another; a seed that breaks a promise twice, to tell its history."""
 
-    def __init__(self, folder: Path) -> None:
-        self._template = Template(folder)
+    def __init__(self, folder: Path, databases: Databases | None = None) -> None:
+        self._template = Template(folder, databases)
 
     def play(self, seed: int) -> History:
         """Return what happened under a seed."""
@@ -462,12 +464,13 @@ def report(histories: Iterable[History]) -> str:
 
 def failure(history: History, lines: int = 60) -> str:
     """Return how a seed went wrong and the command that repeats it."""
+    backend = "" if history.backend == "sqlite" else f" BACKEND={history.backend}"
     return "\n".join(
         [
             f"seed {history.seed} broke a promise after {history.events} events:",
             *(f"  {text}" for text in history.violations[:10]),
             "history:",
             *history.lines[-lines:],
-            f"repeat it: make simulate FROM={history.seed} SEEDS=1",
+            f"repeat it: make simulate FROM={history.seed} SEEDS=1{backend}",
         ]
     )

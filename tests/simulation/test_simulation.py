@@ -9,8 +9,7 @@ import pytest
 
 from tests.simulation.dispatching import SimulatedTarget
 from tests.simulation.simulator import History, Player, Simulation, failure, report
-from tests.simulation.template import Template
-from tests.simulation.world import is_on_files
+from tests.simulation.template import Template, is_on_files
 from tools.simulate import main, played
 
 if TYPE_CHECKING:

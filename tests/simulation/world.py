@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import tempfile
 from datetime import timedelta
 from pathlib import Path
@@ -27,7 +26,6 @@ from tests.simulation.dispatching import DispatchProcess, SimulatedTarget
 from tests.simulation.disturbed import Crashed, EffectOrder, Objects, StoreFaults, disturb
 from tests.simulation.draining import Drainer
 from tests.simulation.governing import Governor, Reader
-from tests.simulation.memory import RawFile
 from tests.simulation.replaying import Replayer, set_up_people
 from tests.simulation.retaining import Retainer
 from tests.simulation.running_nodes import NodeUser
@@ -67,17 +65,10 @@ SHARES = {
 #: Units of a world: many small ones, where events meet; some larger ones.
 SIZES = ((1, 4), (4, 8), (8, 14), (14, 40))
 SIZE_WEIGHTS = (60, 30, 8, 2)
-#: One world in so many is played on files, with a connection for each process.
-FILES_EVERY = 32
 #: All promises are worked out again after so many changes; the quick ones after each.
 FULL_CHECK_EVERY = 40
 _IS_DUE = "SELECT 1 FROM {1} WHERE {0} <= ? LIMIT 1"
 _NEXT_DUE = "SELECT min({0}) FROM {1} WHERE {0} > ?"
-
-
-def is_on_files(seed: int) -> bool:
-    """Tell whether a seed's world is played on files; the others are in memory."""
-    return seed % FILES_EVERY == 0
 
 
 def overwrites_last(steps: Sequence[FeedStep]) -> list[FeedStep]:
@@ -108,9 +99,9 @@ class World:
         self._folder = tempfile.TemporaryDirectory(dir=template.folder)
         self.folder = folder = Path(self._folder.name)
         self.queue_file = folder / "queue.db"
-        self._memory = None if is_on_files(seed) else template.memory.lend(folder)
-        self.ledger, self.messages = self._look_at(template)
-        self.config = self._settings(folder)
+        self._ground = template.ground(seed, folder, self.clock)
+        self.ledger, self.messages = self._ground.ledger, self._ground.messages
+        self.config = self._settings()
         self.lease_s = 20.0
         self.order = EffectOrder(self.violations)
         self.objects = Objects()
@@ -166,16 +157,6 @@ class World:
         self.reader = Reader(self, Random(seed ^ 0x4EA))
         self.nodes = NodeUser(self, Random(seed ^ 0x0DE))
 
-    def _look_at(self, template: Template) -> tuple[sqlite3.Connection, Any]:
-        """Return how the databases are looked at by raw SQL."""
-        if self._memory is not None:
-            return self._memory["ledger.db"].onlooker(), RawFile(self._memory["queue.db"])
-        template.copy(self.folder)
-        return (
-            sqlite3.connect(self.folder / "ledger.db", isolation_level=None),
-            sqlite3.connect(self.queue_file, isolation_level=None),
-        )
-
     def _feed(self, seed: int) -> Feed:
         """Choose which faults the feed knows, and how frequent they are."""
         units = self.random.randint(*self.random.choices(SIZES, SIZE_WEIGHTS)[0])
@@ -184,14 +165,14 @@ class World:
         }
         return Feed(seed, units, FeedFaults(**shares))
 
-    def _settings(self, folder: Path) -> Config:
+    def _settings(self) -> Config:
         receives, attempts = self.random.choice(((5, 8), (5, 8), (3, 5)))
         self.max_attempts = attempts
         self.visibility_s = self.random.choice((40.0, 60.0, 120.0))
         return load_config(
             environment={},
             flags={
-                "database.url": f"sqlite:///{folder}/ledger.db",
+                "database.url": self._ground.url,
                 "queue.url": f"sqlite:///{self.queue_file}",
                 "queue.visibility_s": self.visibility_s,
                 "queue.max_receive_count": receives,
@@ -271,7 +252,7 @@ class World:
         """Tell whether a process is at work, or would find some: other looks change nothing."""
         if process.hung:
             return False
-        return process.wake_at is None or process.asked_to_stop or self._has_work(process)
+        return process.wake_at is None or process.has_to_do or self._has_work(process)
 
     def _has_work(self, process: Process | DispatchProcess) -> bool:
         now = format_instant(self.clock())
@@ -387,7 +368,7 @@ class World:
             self._seen_at = now
             oldest = now - timedelta(seconds=self.visibility_s + SAFETY_WINDOW_S)
             self.violations += held_too_long(self.ledger, format_instant(oldest))
-        seen = self._changes_seen()
+        seen = self._ground.changes()
         if seen == self._seen:
             return
         self._seen = seen
@@ -400,12 +381,6 @@ class World:
             tables = read_tables(self.ledger)
             self.violations += broken_promises(tables)
             self.violations += broken_delivery_promises(tables, self.target.sends)
-
-    def _changes_seen(self) -> int:
-        """Return a number that is another one once anything was written."""
-        if self._memory is not None:
-            return self._memory["ledger.db"].connection.total_changes
-        return int(self.ledger.execute("PRAGMA data_version").fetchone()[0])
 
     def has_runs(self) -> bool:
         """Tell whether anybody replayed or drained."""
@@ -429,7 +404,9 @@ class World:
 
     def statuses(self) -> dict[str, str]:
         """Return what state each unit is in, for the history."""
-        rows = self.ledger.execute("SELECT object_uri, status, attempts FROM wal_records")
+        rows = self.ledger.execute(
+            "SELECT object_uri, status, attempts FROM wal_records ORDER BY 1"
+        )
         return {uri.rpartition("/")[2]: f"{status} ({attempts})" for uri, status, attempts in rows}
 
     def is_quiet(self) -> bool:
@@ -472,8 +449,5 @@ class World:
         self.reader.close()
         self._producer.close()
         self._operator.close()
-        self.ledger.close()
-        self.messages.close()
-        if self._memory is not None:
-            self._memory.give_back()
+        self._ground.leave()
         self._folder.cleanup()
