@@ -91,7 +91,7 @@ class Arena:
         if self.aws is None or self.queue is None:
             return read_queue(self.queue_url.removeprefix("sqlite:///"))
         return QueueContents(
-            waiting=_bodies(self.aws, self.queue.url), dead=_bodies(self.aws, self.queue.dead_url)
+            waiting=bodies(self.aws, self.queue.url), dead=bodies(self.aws, self.queue.dead_url)
         )
 
     def close(self) -> None:
@@ -127,7 +127,8 @@ def open_arena(name: str, folder: Path) -> Arena:
     )
 
 
-def _bodies(aws: AwsServer, url: str) -> list[bytes]:
+def bodies(aws: AwsServer, url: str) -> list[bytes]:
+    """Take all messages out of a queue; return their bodies."""
     found, sqs = [], aws.client("sqs")
     while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
         found += [message["Body"].encode() for message in messages]

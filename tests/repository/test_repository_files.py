@@ -113,16 +113,6 @@ def test_every_package_is_in_the_layout() -> None:
     assert named == packages
 
 
-def test_tracked_files_have_plain_names() -> None:
-    """No file is kept under a name that a program in trouble gave it."""
-    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
-    if done.returncode:
-        pytest.skip("no checkout: git does not list files here")
-    names = [name.decode() for name in done.stdout.split(b"\0") if name]
-    assert names
-    assert [name for name in names if not re.fullmatch(r"[\w@+.][\w@+./-]*", name, re.ASCII)] == []
-
-
 def test_no_module_is_long_without_a_reason() -> None:
     """Source, tools and benchmarks stay below 500 lines; longer suites are listed."""
     for folder in ("src", "tests", "tools", "bench", "examples"):

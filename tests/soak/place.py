@@ -11,6 +11,7 @@ from tallgrass.bootstrap.queues import open_queue
 from tallgrass.bootstrap.stores import migrate_database, open_stores
 from tallgrass.config import Config, load_config
 from tallgrass.governance.actors import Role
+from tests.chaos.arena import bodies
 from tests.chaos.roles import connect, folder_of
 from tests.oracle.tables import QueueContents, read_queue
 from tests.plugins.postgres import FOLDER_PREFIX
@@ -126,9 +127,9 @@ class Place:
         """Return what waits and what was given up."""
         if self.aws is None or self.queue is None:
             return read_queue(self.queue_url.removeprefix("sqlite:///"))
-        sqs = self.aws.client("sqs")
-        return QueueContents(waiting=_bodies(sqs, self.queue.url),
-                             dead=_bodies(sqs, self.queue.dead_url))  # fmt: skip
+        return QueueContents(
+            waiting=bodies(self.aws, self.queue.url), dead=bodies(self.aws, self.queue.dead_url)
+        )
 
     def sizes(self) -> tuple[int, int]:
         """Return the bytes of the database and of its log."""
@@ -206,10 +207,3 @@ def open_place(
         aws=aws,
         queue=queue,
     )
-
-
-def _bodies(sqs: Any, url: str) -> list[bytes]:
-    found = []
-    while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
-        found += [message["Body"].encode() for message in messages]
-    return found
