@@ -7,8 +7,10 @@ import re
 import shutil
 import subprocess
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
@@ -52,6 +54,7 @@ class Prometheus:
 
         try:
             self._url = f"http://{self._until(listening)}"
+            self._until(self._ready)
         except BaseException:
             self.__exit__()
             raise
@@ -60,6 +63,16 @@ class Prometheus:
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._process.wait(SOON_S)
+
+    def _ready(self) -> bool:
+        """Tell whether it answers queries: it listens before its own log is read back."""
+        try:
+            with urllib.request.urlopen(f"{self._url}/-/ready", timeout=SOON_S):  # noqa: S310 - loopback
+                return True
+        except urllib.error.HTTPError as error:
+            if error.code == HTTPStatus.SERVICE_UNAVAILABLE:
+                return False
+            raise
 
     def query(self, expression: str) -> dict[tuple[str, ...], float]:
         """Return the values of an expression by the values of its labels, in their names' order."""
