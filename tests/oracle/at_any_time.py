@@ -36,8 +36,10 @@ UNION ALL SELECT 'pending and never due', CAST(r.wal_id AS text) FROM wal_record
     WHERE p.replay_run_id = r.replay_run_id AND p.wal_id = r.wal_id AND p.outcome = 'due'
       AND u.mode = 'dlq')
 UNION ALL SELECT 'not ready, and neither pending nor worked on', CAST(wal_id AS text)
-  FROM wal_records
-  WHERE last_error_code = 'not_ready' AND status IN ('failed', 'quarantined')
+  FROM wal_records AS r
+  WHERE last_error_code = 'not_ready' AND (status = 'failed' OR status = 'quarantined'
+    AND NOT EXISTS (SELECT 1 FROM wal_transitions AS t JOIN actors AS a ON a.name = t.actor
+      WHERE t.wal_id = r.wal_id AND t.kind = 'quarantine'))
 UNION ALL SELECT 'open attempts: not one, or of a unit that is not worked on',
   CAST(r.wal_id AS text)
   FROM wal_records AS r WHERE (SELECT count(*) FROM wal_attempts AS a

@@ -26,6 +26,8 @@ _EDGES = {
     ("failed", "quarantined"),
     ("pending", "quarantined"),
 }
+#: The seventh edge, which needs somebody's leave: see `releases_are_approved`.
+_RELEASE = ("override", "quarantined", "pending")
 
 
 def one_record_per_unit(tables: Tables) -> Iterator[str]:
@@ -83,12 +85,36 @@ def versions_are_gapless(tables: Tables) -> Iterator[str]:
         status = "pending"
         for event in told[1:]:
             source, target = event["from_status"], event["to_status"]
-            if source != status or (source != target and (source, target) not in _EDGES):
+            is_legal = source == target or (source, target) in _EDGES
+            if source != status or not (is_legal or (event["kind"], source, target) == _RELEASE):
                 edge = f"{event['kind']} from {source} to {target}"
                 yield f"{record['wal_id']}: {edge}, but it was {status}"
             status = target
         if status != record["status"]:
             yield f"{record['wal_id']} is {record['status']}; its history ends in {status}"
+
+
+def releases_are_approved(tables: Tables) -> Iterator[str]:
+    """Out of quarantine leads an approval, used for this unit as it was, and not by its asker."""
+    approvals = {approval["approval_id"]: approval for approval in tables.approvals}
+    approved = {
+        decision["approval_id"]
+        for decision in tables.decisions
+        if decision["decision"] == "approve"
+        and decision["actor"] != approvals[decision["approval_id"]]["requested_by"]
+    }
+    for event in tables.history:
+        if event["kind"] != _RELEASE[0]:
+            continue
+        approval = approvals.get(event["approval_ref"])
+        unit = [event["wal_id"], event["version"] - 1]
+        if (
+            approval is None
+            or approval["used_at"] is None
+            or approval["approval_id"] not in approved
+            or unit not in json.loads(approval["summary"])["units"]
+        ):
+            yield f"{event['wal_id']} left quarantine at version {event['version']} without leave"
 
 
 def successes_are_whole(tables: Tables) -> Iterator[str]:
@@ -232,6 +258,7 @@ ALWAYS = (
     open_attempts_are_held,
     attempts_are_counted,
     versions_are_gapless,
+    releases_are_approved,
     successes_are_whole,
     items_are_owned,
     effects_are_complete,

@@ -21,6 +21,7 @@ from tallgrass.config import load_config
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.simulate.feed import Feed
 from tests.oracle.deliveries import Send, broken_delivery_promises
+from tests.oracle.promises import releases_are_approved
 from tests.oracle.tables import QueueContents, read_tables
 from tests.oracle.verdict import main, summary, verdict
 from tests.support.backends import ManualClock
@@ -311,6 +312,39 @@ def test_what_targets_got_is_judged(finished: Run) -> None:
     assert found(good, again, outcomes=("lost", "dispatched")) == ""
     assert found(again, outcomes=("released", "dispatched")) == ""
     assert f"event {name} is pending at the end" in found(good, at_the_end=True)
+
+
+def test_a_release_without_leave_is_found(finished: Run) -> None:
+    """The approval was used, names the unit as it was, and is not its asker's own."""
+    with contextlib.closing(finished.connect()) as database:
+        tables = read_tables(database)
+    event = {"wal_id": "u", "version": 8, "kind": "override", "approval_ref": "a"}
+    approval = {
+        "approval_id": "a",
+        "requested_by": "otto",
+        "used_at": "2026-06-01T12:00:00.000000Z",
+        "summary": '{"units": [["u", 7]]}',
+    }
+    decision = {"approval_id": "a", "actor": "ann", "decision": "approve"}
+
+    def found(**changes: Any) -> list[str]:
+        changed = replace(
+            tables,
+            history=[{**event, **changes.get("event", {})}],
+            approvals=[{**approval, **changes.get("approval", {})}],
+            decisions=[{**decision, **changes.get("decision", {})}],
+            attempts_of={},
+            record_of={},
+        )
+        return list(releases_are_approved(changed))
+
+    assert found() == []
+    said = ["u left quarantine at version 8 without leave"]
+    assert found(event={"approval_ref": None}) == said
+    assert found(approval={"used_at": None}) == said
+    assert found(approval={"summary": '{"units": [["u", 6], ["v", 7]]}'}) == said
+    assert found(decision={"decision": "reject"}) == said
+    assert found(decision={"actor": "otto"}) == said
 
 
 def test_lost_and_left_messages_are_found(copy: Run) -> None:

@@ -21,7 +21,7 @@ from tallgrass.ledger.outcome import Verdict
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.queues import acknowledgement
 from tallgrass.replay.drain import Drain
-from tallgrass.storage import governance_store, leases, ledger
+from tallgrass.storage import governance_store, interventions, leases, ledger
 from tallgrass.storage.closing import Closing
 from tallgrass.storage.drain_store import DrainStore
 from tallgrass.storage.ledger import Ledger
@@ -92,6 +92,7 @@ _record_and_claim = worker.Worker.record_and_claim
 _write = Closing.write
 _take = Drain._take
 _select = SqliteTransaction.select
+_sort_out = interventions._sort_out
 
 
 def _acknowledges_before_the_commit(self: Any, batch: Any) -> None:
@@ -187,6 +188,11 @@ def _needing_no_approval() -> Iterator[None]:
         mock.patch.object(gate, "approvals_needed", _zero),
     ):
         yield
+
+
+def _whatever_version(versions: dict[str, int], found: dict[str, Any], check: Any) -> Any:
+    told = {wal_id: known.version for wal_id, known in found.items()}
+    return _sort_out({**versions, **told}, found, check)
 
 
 BUGS = (
@@ -401,5 +407,17 @@ BUGS = (
         found_as="leaves, but",
         plant=code(TransactionRunner, "_settle", _believes),
         seed=24,
+    ),
+    Bug(
+        name="a unit that is let out of quarantine is never due",
+        found_as="pending and never due",
+        plant=partial(sql, "release_records", "due_at = ?1", "due_at = NULL"),
+        seed=2,
+    ),
+    Bug(
+        name="an operator holds a unit that has moved on",
+        found_as="late) ended as",
+        plant=code(interventions, "_sort_out", _whatever_version),
+        seed=34,
     ),
 )

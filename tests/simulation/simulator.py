@@ -37,6 +37,10 @@ CALM_TIME_MAX = timedelta(hours=2)
 #: How often, after an event, somebody runs nodes.
 NODES_RUN = 0.005
 
+#: So many worlds have a warden, and how often he acts after an event.
+WARDED = 0.4
+WARDEN_ACTS = 0.04
+
 #: So many worlds begin with messages in the queue.
 BUSY_FROM_THE_BEGINNING = 0.7
 
@@ -74,6 +78,9 @@ class Simulation:
         self._random = Random(seed ^ 0x5EED)
         #: Nodes share nothing with the others, so their chance is another.
         self._beside = Random(seed ^ 0xBE51)
+        #: So is the warden's: worlds that have none go on as they did before there was one.
+        self._warding = Random(seed ^ 0x3A2D)
+        self._warden_acts = WARDEN_ACTS if self._warding.random() < WARDED else 0.0
         self._before: dict[str, str] = {}
 
     def run(self) -> History:
@@ -128,6 +135,8 @@ class Simulation:
             action()
             if self._beside.random() < NODES_RUN:
                 self._event("nodes", self._world.nodes.run)
+            if self._warding.random() < self._warden_acts:
+                self._event("warden", self._world.warden.act)
             if self._world.violations:
                 return False
         return True
@@ -372,6 +381,7 @@ class Simulation:
         world.replayer.store_faults.armed.clear()
         world.drainer.store_faults.armed.clear()
         world.drainer.queue_faults.armed.clear()
+        world.warden.store_faults.armed.clear()
         world.objects.faults.clear()
         for process in world.processes:
             process.store_faults.armed.clear()
@@ -385,6 +395,7 @@ class Simulation:
         world.switch_all_on_again()
         self._event("fate", lambda: "rests: no more faults")
         self._event("replayer", world.replayer.finish)
+        self._event("warden", world.warden.finish)
         self._event("producer", lambda: world.produce(len(world.coming)))
         self._event("producer", world.send_delayed)
 

@@ -26,6 +26,7 @@ from tests.simulation.dispatching import DispatchProcess, SimulatedTarget
 from tests.simulation.disturbed import Crashed, EffectOrder, Objects, StoreFaults, disturb
 from tests.simulation.draining import Drainer
 from tests.simulation.governing import Governor, Reader
+from tests.simulation.holding import Warden
 from tests.simulation.replaying import Replayer, set_up_people
 from tests.simulation.retaining import Retainer
 from tests.simulation.running_nodes import NodeUser
@@ -155,6 +156,7 @@ class World:
         self.drainer = Drainer(self, Random(seed ^ 0xD19))
         self.governor = Governor(self, Random(seed ^ 0x60F))
         self.reader = Reader(self, Random(seed ^ 0x4EA))
+        self.warden = Warden(self, Random(seed ^ 0x3A2))
         self.nodes = NodeUser(self, Random(seed ^ 0x0DE))
 
     def _feed(self, seed: int) -> Feed:
@@ -447,6 +449,7 @@ class World:
         self.drainer.close()
         self.governor.close()
         self.reader.close()
+        self.warden.close()
         self._producer.close()
         self._operator.close()
         self._ground.leave()
