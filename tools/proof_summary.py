@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from tools.reliability import table_rows
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -32,9 +34,8 @@ def proof_summary(page: str) -> str:
 def published(page: str) -> Iterator[tuple[str, str, dict[str, str]]]:
     """Yield title, command and figures of each run that wrote its part of the page."""
     for found in _SECTION.finditer(page):
-        rows = re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|$", found["table"], re.MULTILINE)
-        if rows:
-            yield found["title"], found["command"] or f"make {found['name']}", dict(rows)
+        if rows := table_rows(found["table"]):
+            yield found["title"], found["command"] or f"make {found['name']}", rows
 
 
 def _told(figures: dict[str, str]) -> str:

@@ -44,6 +44,22 @@ def test_figures_are_published_only_on_demand(
     assert "old" not in text
 
 
+def test_a_run_may_be_published_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PUBLISH=add adds counts to those that stand there, and lists what cannot be added."""
+    page = tmp_path / "page.md"
+    page.write_text(PAGE, encoding="utf-8")
+    monkeypatch.setenv("PUBLISH", "add")
+    for first in ("0", "1500", "1500"):
+        counts: dict[str, int | str] = {"first seed": first, "seeds": 1500, "lost": 0}
+        reliability.publish("fuzz", counts, page)
+    text = page.read_text(encoding="utf-8")
+    assert "| first seed | 0, 1500 |\n| seeds | 4,500 |\n| lost | 0 |\n<!-- /fuzz -->" in text
+    assert re.search(r"\| commit \| `(?:[0-9a-f]{12}|unknown)\+?` \|\n", text)
+    monkeypatch.setenv("PUBLISH", "1")
+    reliability.publish("fuzz", {"seeds": 1500}, page)
+    assert "| seeds | 1,500 |\n<!-- /fuzz -->" in page.read_text(encoding="utf-8")
+
+
 def test_a_page_without_markers_is_refused() -> None:
     """Figures are not put just anywhere."""
     with pytest.raises(SystemExit, match="no markers of chaos"):
