@@ -139,28 +139,19 @@ release: $(READY) ## Build releases/v<version> of the commit; KEY= a private key
 
 # --- what pip cannot bring: from Debian where this user may install it, elsewhere its tests skip ----
 
-POSTGIS := ls /usr/share/postgresql/*/extension/postgis.control >/dev/null 2>&1
 APT := DEBIAN_FRONTEND=noninteractive apt-get -qq
+# Shell: $(1) is here already, or else package $(2) can be installed by this user.
+from_debian = @{ $(1); } >/dev/null 2>&1 || { \
+  [ "$$(id -u)" -eq 0 ] && command -v apt-get >/dev/null && \
+  $(call say,"$(2) from Debian (once)") && { \
+    $(APT) install -y --no-install-recommends $(2) >/dev/null 2>&1 || { \
+      $(APT) update >/dev/null && $(APT) install -y --no-install-recommends $(2) >/dev/null; }; }; } || \
+  echo 'Tests of $(3) skip: apt-get install $(2) brings what they need'
 
 debian:
-	@$(POSTGIS) || { [ "$$(id -u)" -eq 0 ] && command -v apt-get >/dev/null && { \
-	  $(call say,"PostGIS from Debian (once)"); \
-	  $(APT) install -y --no-install-recommends postgresql-postgis >/dev/null 2>&1 || { \
-	    $(APT) update >/dev/null && \
-	    $(APT) install -y --no-install-recommends postgresql-postgis >/dev/null; }; }; } || \
-	  echo 'PostGIS is not installed, so the tests of pgstac skip: apt-get install postgresql-postgis'
-	@command -v prometheus >/dev/null || { [ "$$(id -u)" -eq 0 ] && command -v apt-get >/dev/null && { \
-	  $(call say,"Prometheus from Debian (once)"); \
-	  $(APT) install -y --no-install-recommends prometheus >/dev/null 2>&1 || { \
-	    $(APT) update >/dev/null && \
-	    $(APT) install -y --no-install-recommends prometheus >/dev/null; }; }; } || \
-	  echo 'Prometheus is not installed, so the tests of alerts and scrapes skip: apt-get install prometheus'
-	@command -v chromium >/dev/null || { [ "$$(id -u)" -eq 0 ] && command -v apt-get >/dev/null && { \
-	  $(call say,"Chromium from Debian (once)"); \
-	  $(APT) install -y --no-install-recommends chromium >/dev/null 2>&1 || { \
-	    $(APT) update >/dev/null && \
-	    $(APT) install -y --no-install-recommends chromium >/dev/null; }; }; } || \
-	  echo 'Chromium is not installed, so the tests of the console in a browser skip: apt-get install chromium'
+	$(call from_debian,ls /usr/share/postgresql/*/extension/postgis.control,postgresql-postgis,pgstac)
+	$(call from_debian,command -v prometheus,prometheus,alerts and scrapes)
+	$(call from_debian,command -v chromium,chromium,the console in a browser)
 
 # --- set-up: again only when the pins or the package's metadata change ---------------------------
 
