@@ -66,10 +66,6 @@ INDEXES = (
         "CREATE INDEX outbox_delivery_open ON outbox_delivery"
         " (target, dataset_id, written, outbox_id) WHERE status <> 'dispatched'"
     ),
-    (
-        "CREATE INDEX outbox_delivery_open_ids ON outbox_delivery (outbox_id)"
-        " WHERE status <> 'dispatched'"
-    ),
     "CREATE INDEX outbox_delivery_failed ON outbox_delivery (outbox_id) WHERE status = 'failed'",
     (
         "CREATE INDEX outbox_delivery_coded ON outbox_delivery (error_code, outbox_id)"

@@ -18,7 +18,9 @@ _SECTION = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 #: Rows that tell of the run and not of what it found.
-_ABOUT = frozenset({"date", "commit", "first seed"})
+_ABOUT = frozenset({"date", "commit", "first seed", "queue of PostgreSQL"})
+#: Between a figure of the run's middle and one of its end; its page has them.
+_THROUGH_TIME = " → "
 
 
 def proof_summary(page: str) -> str:
@@ -39,9 +41,20 @@ def published(page: str) -> Iterator[tuple[str, str, dict[str, str]]]:
 
 
 def _told(figures: dict[str, str]) -> str:
-    """Return the figures in words; a nought is what was hoped for and stands out."""
-    return ", ".join(
-        f"**0** {name}" if value == "0" else f"{value} {name}"
-        for name, value in figures.items()
-        if name not in _ABOUT
+    """Return the figures in words, those of one store together."""
+    told: dict[str, list[str]] = {}
+    for name, value in figures.items():
+        if name not in _ABOUT and _THROUGH_TIME not in value:
+            where, _, what = name.rpartition(": ")
+            told.setdefault(where, []).append(_figure(what, value))
+    return "; ".join(
+        f"{where}: {', '.join(found)}" if where else ", ".join(found)
+        for where, found in told.items()
     )
+
+
+def _figure(what: str, value: str) -> str:
+    """Return a count with what it counts; a nought is what was hoped for and stands out."""
+    if what == "verdict":
+        return value
+    return f"**0** {what}" if value == "0" else f"{value} {what}"

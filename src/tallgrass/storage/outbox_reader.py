@@ -118,7 +118,7 @@ class OutboxReader:
         kind, after = _index_for(wanted), after or _FIRST_ID
         with self._database.reading() as tx:
             horizon = None
-            if look_at_most is not None and wanted != _EVERYTHING:
+            if look_at_most is not None and wanted != _EVERYTHING and kind != _OPEN:
                 coded = {"error_code": wanted.error_code} if kind == _CODED else {}
                 ends = tx.select(
                     f"deliveries_end{kind}", after=after, skipped=look_at_most - 1, **coded

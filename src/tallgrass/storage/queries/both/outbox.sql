@@ -17,10 +17,6 @@ WHERE outbox_id = :outbox_id ORDER BY attempt;
 SELECT outbox_id FROM outbox_delivery WHERE outbox_id > :after
 ORDER BY outbox_id LIMIT 1 OFFSET :skipped;
 
--- name: deliveries_end_open(after, skipped)
-SELECT outbox_id FROM outbox_delivery WHERE outbox_id > :after AND status <> 'dispatched'
-ORDER BY outbox_id LIMIT 1 OFFSET :skipped;
-
 -- name: deliveries_end_failed(after, skipped)
 SELECT outbox_id FROM outbox_delivery WHERE outbox_id > :after AND status = 'failed'
 ORDER BY outbox_id LIMIT 1 OFFSET :skipped;
