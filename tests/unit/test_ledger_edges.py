@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tallgrass.errors import InvalidInput
+from tallgrass.errors import ConfigError, InvalidInput
 from tallgrass.governance.policy import Overwrite
+from tallgrass.ledger.claim import NOT_REPLAYED, SUCCEEDED, Claim, ClosedClaim, CommitResult
 from tallgrass.ledger.identity import first_wal_id_of, start_of_wal_id
+from tallgrass.ledger.object_order import ObjectOrder
 from tallgrass.ledger.object_uri import (
     azure_bucket,
     bucket_and_key,
@@ -19,10 +22,17 @@ from tallgrass.ledger.object_uri import (
     key_of_event,
     object_uri,
 )
+from tallgrass.ledger.outcome import Verdict
+from tallgrass.ledger.receipt import Action, Known, decide_receipt
 from tallgrass.ledger.record import CANONICAL_NAMES, WalAttempt, WalRecord, field_models
-from tallgrass.ledger.redaction import redact
-from tallgrass.ledger.rules import LedgerRules
-from tallgrass.ledger.vocabulary import Status
+from tallgrass.ledger.redaction import CREDENTIALS_BY_FORM, redact
+from tallgrass.ledger.replay_reasons import CustomReason
+from tallgrass.ledger.rules import DatasetException, LedgerRules
+from tallgrass.ledger.vocabulary import Intent, Status
+from tallgrass.retry import Backoff
+from tests.support.builders import unit
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
 def test_an_id_tells_when_its_data_start() -> None:
@@ -39,7 +49,8 @@ def test_a_key_has_at_most_1024_bytes() -> None:
     longest = "k" * 1024
     assert object_uri("aws", "bucket", longest) == f"s3://bucket/{longest}"
     assert canonical_object_uri(f"s3://bucket/{'é' * 512}").endswith("é" * 512)
-    for key in (f"{longest}k", "é" * 513):
+    assert object_uri("aws", "bucket", f"a/{'k' * 1022}").endswith("k" * 1022)
+    for key in (f"{longest}k", "é" * 513, f"a/{'k' * 1023}"):
         with pytest.raises(InvalidInput, match="a key of more than 1024 bytes") as refused:
             object_uri("aws", "bucket", key)
         assert refused.value.code == "invalid_object_uri"
@@ -89,6 +100,92 @@ def test_a_dataset_says_what_becomes_of_an_overwritten_object(
     assert (rules.reingests("other"), rules.keeps_for_approval("other")) == (reingest, False)
 
 
+def test_an_exception_that_was_approved_goes_before_the_dataset_s_word() -> None:
+    """What may be ingested again does not wait for an approval of each."""
+    exception = DatasetException(dataset="radar", approval_ref="CR-1", reingest=True)
+    rules = LedgerRules(overwrites={"radar": Overwrite.APPROVE}, exceptions={"radar": exception})
+    assert (rules.reingests("radar"), rules.keeps_for_approval("radar")) == (True, False)
+
+
+def test_what_holds_where_nobody_says_otherwise() -> None:
+    """The limits and leniencies of a configuration without a word on them."""
+    rules = LedgerRules()
+    assert (rules.max_attempts, rules.backoff) == (8, Backoff(base_s=5.0, cap_s=900.0))
+    assert rules.allows_partial("radar")
+    assert rules.allows_suspect("radar")
+    assert rules.reingests("radar")
+
+
+def test_a_refused_rule_is_named() -> None:
+    """With the setting that has to be mended, and with why a field's name cannot be."""
+    with pytest.raises(ConfigError, match=r"^ledger\.max_attempts: 1 is not between 2 and 100"):
+        LedgerRules(max_attempts=1)
+    with pytest.raises(ConfigError, match=r"^ledger\.extensions\.radar: 'due_at' is a canonical"):
+        LedgerRules().require_extensions("radar", {"due_at": 1})
+    with pytest.raises(ConfigError, match=r"'mode' is not of the form ext_name$"):
+        LedgerRules().require_extensions("radar", {"mode": 1})
+    with pytest.raises(InvalidInput, match="radar: ext_mode is not declared"):
+        LedgerRules().require_extensions("radar", {"ext_mode": 1})
+
+
+def test_a_reason_with_an_approval_is_one() -> None:
+    """Its words are kept."""
+    reason = CustomReason(code="flood-2026", description="the flood", approval_ref="CR-8")
+    assert (reason.code, reason.description, reason.approval_ref) == (
+        "flood-2026", "the flood", "CR-8",
+    )  # fmt: skip
+
+
+def test_a_unit_that_is_due_this_instant_may_be_claimed() -> None:
+    """Only one that is due later waits for the ledger's schedule."""
+    known = Known(
+        wal_id="w", dataset="d", status=Status.PENDING, version=1, attempts=0, budget_from=0,
+        lease_expiries=0, last_error_code=None, due_at=NOON, retry_after=None, rerun_intent=None,
+        replay_run_id=None, held_until=None,
+    )  # fmt: skip
+    for late_s, action in ((0, Action.CLAIM), (1, Action.DUE)):
+        due = replace(known, due_at=NOON + timedelta(microseconds=late_s))
+        decision = decide_receipt(
+            due, ObjectOrder.SAME, now=NOON, switched_off=False, rules=LedgerRules()
+        )
+        assert decision.action is action
+
+
+def test_a_claim_that_nobody_asked_for_says_so() -> None:
+    """And a batch tells what it made of each claim; a success waits for nothing."""
+    claim = Claim(
+        unit=unit(0), attempt_no=1, version=2, intent=Intent.INGEST, claimed_from=Status.PENDING,
+        budget_from=0, replay_run_id=None, has_message=True,
+    )  # fmt: skip
+    assert (claim.replay_reason, claim.replayed) == ("none", NOT_REPLAYED)
+    failed = ClosedClaim(verdict=Verdict.FAILED, error_code="io_error", retry_s=3.0)
+    result = CommitResult(closed={"a": SUCCEEDED, "b": failed})
+    assert result.verdicts == {"a": Verdict.SUCCEEDED, "b": Verdict.FAILED}
+    assert SUCCEEDED.retry_s == 0.0
+
+
+def test_extensions_that_are_none_are_none() -> None:
+    """An empty table of them is not kept."""
+    assert unit(0, extensions={}).extensions is None
+    assert unit(0, extensions={"ext_mode": 1}).extensions == {"ext_mode": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("id AKIAIOSFODNN7EXAMPLE", True),
+        ("https://ann:secret@host/x", True),
+        ("Basic dXNlcjpwYXNz", True),
+        ("token = abc", False),
+        ("https://host/x?y=1", False),
+        ("s3://bucket/x@2x.png", False),
+    ],
+)
+def test_some_credentials_show_by_their_form(text: str, *, found: bool) -> None:
+    """No word before them is needed; what only its name tells is no such."""
+    assert any(pattern.search(text) for pattern in CREDENTIALS_BY_FORM) is found
+
+
 @pytest.mark.parametrize(
     ("status", "code", "stale"),
     [
@@ -119,6 +216,10 @@ def test_each_field_tells_what_it_is() -> None:
     assert found["wal_id"].canonical is True
     assert found["applied_attempt"].canonical is False
     assert found["applied_attempt"].doc == "number of the attempt whose item is in the catalog"
+    assert {each.name for each in found.values() if not each.canonical} == {
+        "recorded_by", "replay_run_id", "extensions", "due_at", "retry_after", "rerun_intent",
+        "next_object", "budget_from", "lease_expiries", "applied_attempt",
+    }  # fmt: skip
     assert set(found) == CANONICAL_NAMES
     attempt = {each.name: each for each in field_models(WalAttempt)}
     assert (attempt["issues"].kind, attempt["issues"].nullable) == (tuple, True)
@@ -135,4 +236,5 @@ def test_a_message_is_kept_up_to_its_length() -> None:
 def test_what_is_too_long_to_be_searched_is_cut_at_a_blank() -> None:
     """No half of a secret may be left that no rule would know."""
     assert redact("short " + "y" * 1995) == "short"
+    assert redact("two words " + "y" * 1995) == "two words"
     assert redact("short " + "y" * 1994) == "short " + "y" * 493 + "…"

@@ -114,7 +114,7 @@ class LedgerRules:
 def require_extension_names(dataset: str, names: Iterable[str]) -> None:
     """Refuse names that collide with a canonical field or lack the prefix ``ext_``."""
     for name in names:
-        if name in CANONICAL_NAMES or not _EXTENSION_FORM.fullmatch(name):
+        if not _EXTENSION_FORM.fullmatch(name):  # no canonical name has that form
             why = (
                 "is a canonical field" if name in CANONICAL_NAMES else "is not of the form ext_name"
             )

@@ -119,7 +119,8 @@ class ClaimWrites:
             return
         rerun = None if known.status is Status.PENDING else Intent.REINGEST.value
         due_at = format_instant(known.due_at or self.now)
-        self._journal(known, "park", known.status, "newer_object")
+        why = "newer_object" if decision.adopts_object else reason
+        self._journal(known, "park", known.status, why)
         self.parks.append(
             (
                 known.wal_id,
@@ -157,7 +158,7 @@ class ClaimWrites:
                 actor=self.worker.worker_id,
                 action=action,
                 subject=known.wal_id,
-                reason=known.last_error_code or "quarantined",
+                reason=known.last_error_code or known.status.value,
                 detail={
                     "object_uri": unit.object_uri,
                     "sequencer": unit.object_ref.sequencer,

@@ -71,7 +71,7 @@ class Closing:
             key=lambda close: close.claim.unit.wal_id,
         )
         #: What the commit tells replay runs; that of the try that was committed.
-        self.replays = ReplayClosing({}, effects)
+        self.replays: ReplayClosing
 
     def write(self, tx: Transaction, worker: WorkerLease) -> CommitResult:
         """Compare and set all outcomes; write records only for the attempts that were ours."""
@@ -115,11 +115,8 @@ class Closing:
         """Yield dataset and replay reason of each unit that failed and is pending again."""
         for close in self._closes:
             claim = close.claim
-            if (
-                close.verdict is Verdict.RETRY
-                and claim.wal_id in result.closed
-                and claim.claimed_from is not Status.SUCCEEDED
-            ):
+            goes_back = close.verdict is Verdict.RETRY and claim.wal_id in result.closed
+            if goes_back and claim.claimed_from is not Status.SUCCEEDED:
                 yield claim.unit.dataset, claim.replay_reason
 
     def _staged(self, closes: Sequence[_Close]) -> list[StagedEffects]:
@@ -276,7 +273,6 @@ def _failure_row(close: _Close, now: datetime) -> tuple[object, ...]:
     """A failure with a message behind it waits for redelivery; without one the ledger retries."""
     claim, outcome = close.claim, close.outcome
     retry_after = _after(now, close.delay_s)
-    by_ledger = _is_scheduled(close)
     return (
         claim.unit.wal_id,
         claim.version,
@@ -290,7 +286,7 @@ def _failure_row(close: _Close, now: datetime) -> tuple[object, ...]:
         outcome.stac_item_href,
         None,
         claim.budget_from,
-        retry_after if by_ledger and close.verdict is Verdict.FAILED else None,
+        retry_after if _is_scheduled(close) else None,
         retry_after,
     )
 
