@@ -1,4 +1,4 @@
-"""Runs `tallgrass` as a real process, and fills a ledger whose content is known by heart."""
+"""Runs `tallgrass` as a process of its own, and fills a ledger whose content is known by heart."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from unittest import mock
 from tallgrass.cli.main import run
 from tallgrass.governance.switches import SwitchScope
 from tests.support.builders import failure, overwritten, success, unit, units
+from tests.support.forking import can_fork
+from tests.support.forking import run as run_forked
 
 if TYPE_CHECKING:
     from tests.support.backends import Backend
 
 PROGRAM = (sys.executable, "-m", "tallgrass")
+#: How long a command may take.
+TIMEOUT_S = 120
 
 
 @dataclass(frozen=True)
@@ -51,19 +55,31 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def tallgrass(
-    *args: str, at: Backend | str | None = None, env: dict[str, str] | None = None, **options: Any
+    *args: str,
+    at: Backend | str | None = None,
+    env: dict[str, str] | None = None,
+    fresh: bool = False,
+    **options: Any,
 ) -> Done:
-    """Run a command line on a database; no error may ever show as a traceback."""
+    """Run a command line on a database; no error may ever show as a traceback.
+
+    It is a process of its own, forked from one that has loaded the program unless it is to be a
+    `fresh` start, or has options or variables that only a start of its own can have.
+    """
     url = at if at is None or isinstance(at, str) else at.url
-    database = () if url is None else ("--database", url)
-    done = subprocess.run(
-        [*PROGRAM, *database, *args],
-        check=False,
-        capture_output=True,
-        env=environment(**(env or {})),
-        timeout=120,
-        **options,
-    )
+    command = [*(() if url is None else ("--database", url)), *args]
+    variables = environment(**(env or {}))
+    if fresh or not can_fork(variables) or options.keys() - {"cwd", "input"}:
+        done = subprocess.run(
+            [*PROGRAM, *command],
+            check=False,
+            capture_output=True,
+            env=variables,
+            timeout=TIMEOUT_S,
+            **options,
+        )
+    else:
+        done = run_forked(command, env=variables, timeout=TIMEOUT_S, **options)
     result = Done(done.returncode, done.stdout.decode(), done.stderr.decode())
     assert "Traceback" not in result.out + result.err
     return result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import threading
@@ -136,13 +135,9 @@ def test_who_may_read_an_export_is_up_to_the_umask(
     catalog: Backend, tmp_path: Path, umask: int
 ) -> None:
     """A file, and a folder, as any other program would make them."""
-    before = os.umask(umask)
-    try:
-        file, target = tmp_path / "items.ndjson", tmp_path / "catalog"
-        tallgrass("stac", "export", "--format", "ndjson", "--file", str(file), at=catalog)
-        tallgrass("stac", "export", "--dir", str(target), at=catalog)
-    finally:
-        os.umask(before)
+    file, target = tmp_path / "items.ndjson", tmp_path / "catalog"
+    tallgrass("stac", "export", "--format", "ndjson", "--file", str(file), at=catalog, umask=umask)
+    tallgrass("stac", "export", "--dir", str(target), at=catalog, umask=umask)
     assert file.stat().st_mode & 0o777 == 0o666 & ~umask
     assert target.stat().st_mode & 0o777 == 0o777 & ~umask
     assert (target / "catalog.json").stat().st_mode & 0o777 == 0o666 & ~umask

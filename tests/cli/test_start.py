@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,7 +15,11 @@ import pytest
 
 from tallgrass.cli.main import COMMANDS, cli, run
 from tallgrass.cli.text import duration
-from tests.cli.command import PROGRAM, environment, tallgrass
+from tests.cli.command import PROGRAM, environment
+from tests.cli.command import tallgrass as run_tallgrass
+
+#: Here every process is started, none is forked.
+tallgrass = partial(run_tallgrass, fresh=True)
 
 
 def walk(command: click.Command, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

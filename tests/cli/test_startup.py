@@ -5,10 +5,14 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.command import PROGRAM, environment
+from tests.cli.command import PROGRAM, environment, tallgrass
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: Libraries that only the work itself needs.
 HEAVY = {
@@ -17,6 +21,24 @@ HEAVY = {
     "pydantic", "rich", "shapely", "sqlite3", "uvicorn", "yaml",
 }  # fmt: skip
 LOOK = "import sys; before = set(sys.modules); {work}; print(*sorted(set(sys.modules) - before))"
+#: What every command loads that opens a database of SQLite.
+OPENED = {
+    "driver_errors", "file_lock", "migrations", "named_queries", "sqlite", "transaction_runner",
+    "unit_of_work",
+}  # fmt: skip
+#: Command → the modules of storage that it loads besides: those that it uses.
+STORAGE = {
+    ("wal", "list"): {"ledger_reader", "rows"},
+    ("switches", "list"): {"actor_store", "audit_store", "governance_store", "rows"},
+    ("db", "check"): {"health"},
+    ("status",): {
+        "actor_store", "archive_records", "audit_store", "catalog_reader", "governance_store",
+        "health_reader", "ledger_reader", "outbox_reader", "poison_store", "queue_store",
+        "retention_store", "rows",
+    },
+}  # fmt: skip
+#: Parts of the work that no command loads which only looks.
+WORK = ("evidence", "operators", "queues.door", "replay", "stac.item", "storage.ledger", "worker")
 
 
 def loaded_by(work: str) -> set[str]:
@@ -45,6 +67,19 @@ def test_help_loads_little() -> None:
     }  # fmt: skip
     # 114 when this was written, 90 of them Python's own.
     assert len(found) < 180
+
+
+@pytest.mark.parametrize("command", STORAGE, ids=" ".join)
+def test_a_command_loads_the_stores_that_it_uses(command: tuple[str, ...], tmp_path: Path) -> None:
+    """A store that nobody asked for costs no start; nor does what only a worker does."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    assert tallgrass("db", "migrate", at=url, cwd=tmp_path).code == 0
+    line = ["--database", url, *command, "--output", "json"]
+    found = loaded_by(f"from tallgrass.cli.main import run; assert run({line}) == 0")
+    ours = {name.removeprefix("tallgrass.") for name in found if name.startswith("tallgrass.")}
+    storage = {name.removeprefix("storage.") for name in ours if name.startswith("storage.")}
+    assert storage == OPENED | STORAGE[command]
+    assert ours & set(WORK) == set()
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",)], ids=" ".join)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.bootstrap.queues import open_door
+from tallgrass.bootstrap.door import open_door
 from tallgrass.errors import ConfigError
 from tallgrass.ingest_loop import Until
 from tallgrass.queues.acknowledgement import deferral_s

@@ -12,6 +12,8 @@ from tools.conformance_list import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
+#: What an inner run loads besides pytest itself; other installed plugins are most of its time.
+PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}
 CONFIGURATION = """
 [pytest]
 markers =
@@ -36,7 +38,7 @@ def run_pytest(folder: Path, text: str, *options: str, ci: bool = False) -> Inne
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options],
         cwd=folder,
-        env={**environment, "PYTHONPATH": str(ROOT)},
+        env={**environment, **PLUGINS, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.repository.inner_run import PLUGINS
 from tools.faults import Verdict, judge, main
 
 PACKAGE = """
@@ -75,8 +76,12 @@ class Tool:
 
 
 @pytest.fixture
-def tool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Tool:
+def tool(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Tool:
     """The fault tool."""
+    for name, value in PLUGINS.items():
+        monkeypatch.setenv(name, value)
     return Tool(tmp_path, capsys)
 
 

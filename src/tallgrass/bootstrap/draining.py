@@ -15,9 +15,10 @@ from tallgrass.bootstrap.dead_letters import (
     open_dead_letters,
     remove_replay_queue,
 )
+from tallgrass.bootstrap.door import open_door
 from tallgrass.bootstrap.drain_preparing import PreparedDrain, most_approvers
 from tallgrass.bootstrap.planning import configured_caps, gate_denies, new_run_id
-from tallgrass.bootstrap.queues import open_door, open_queue
+from tallgrass.bootstrap.queues import open_queue
 from tallgrass.bootstrap.replaying import run_denies
 from tallgrass.bootstrap.stores import Stores, config_version, ledger_rules
 from tallgrass.clock import Clock, system_clock

@@ -8,8 +8,9 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.door import open_door, open_held
 from tallgrass.bootstrap.governing import record_config
-from tallgrass.bootstrap.queues import open_door, open_held, open_queue
+from tallgrass.bootstrap.queues import open_queue
 from tallgrass.bootstrap.stores import (
     Stores,
     open_current_stores,

@@ -1,4 +1,4 @@
-"""The queue, and what is done at its door."""
+"""The queue."""
 
 import random
 import time
@@ -10,19 +10,12 @@ from pathlib import Path
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.errors import ConfigError
-from tallgrass.intake.sns_signature import AdmissionRules
-from tallgrass.ledger.claim import WorkerLease
-from tallgrass.queues.door import Door, build_door
 from tallgrass.queues.embedded import EmbeddedQueue
-from tallgrass.queues.held import HeldMessages
 from tallgrass.queues.protocol import OpenQueue, QueueStatus
-from tallgrass.queues.sns_https import Get, SnsHttps
 from tallgrass.queues.sqs_address import SqsAddress, read_address
 from tallgrass.storage.migrations import migrate, require_current_schema
 from tallgrass.storage.queue_store import QueueStore
 from tallgrass.storage.sqlite import SqliteDatabase
-from tallgrass.telemetry import names
-from tallgrass.telemetry.recorder import NOBODY, Recorder
 
 _SQLITE = "sqlite:///"
 
@@ -134,34 +127,3 @@ def read_queue_status(config: Config) -> QueueStatus | None:
         return QueueStore(database).status()
     finally:
         database.close()
-
-
-def open_door(
-    config: Config,
-    recorder: Recorder = NOBODY,
-    *,
-    ask: Get | None = None,
-    monotonic: Callable[[], float] = time.monotonic,
-) -> Door:
-    """Return what judges the queue's messages before they come in."""
-    return build_door(
-        AdmissionRules(
-            signatures_required=config.text("queue.signatures") == "required",
-            topics=frozenset(config.text("queue.topics").split()),
-        ),
-        ask or SnsHttps(),
-        confirms=config.flag("queue.confirm_subscriptions"),
-        monotonic=monotonic,
-        say=lambda error: recorder.event(
-            names.STORE_WAITED_FOR, error_code=error.code, message=str(error)
-        ),
-    )
-
-
-def open_held(config: Config, lease: WorkerLease) -> HeldMessages:
-    """Return what keeps the messages in hand hidden."""
-    return HeldMessages(
-        visibility_s=config.number("queue.visibility_s"),
-        lease_s=lease.lease_s,
-        monotonic=time.monotonic,
-    )

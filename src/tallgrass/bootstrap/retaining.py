@@ -4,12 +4,10 @@ The order is what keeps everything: a whole file, its record and hash in one tra
 read back, and only then do rows leave. Killed anywhere, the next call goes on where this one ended.
 """
 
-import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from tallgrass.bootstrap.datasets import open_catalogue
@@ -27,13 +25,10 @@ from tallgrass.inventory.retention import (
     ArchiveFormat,
     ArchiveKind,
     ArchiveSearch,
-    DiskForecast,
     Planned,
     RetentionRules,
-    forecast,
     pause_s,
 )
-from tallgrass.ledger.identity import first_wal_id_of
 from tallgrass.storage.archive_formats import ENDINGS, reading, rows_written, writing
 from tallgrass.storage.archive_records import archive_from
 from tallgrass.storage.archives import ArchivePlace, digest_of, open_place
@@ -51,7 +46,6 @@ from tallgrass.storage.unit_of_work import Row
 REMOVE_ROWS = 500
 #: A row is written with this part of the work that its removal is: a file may grow so much faster.
 WRITTEN_FOR_REMOVED = 5
-_RECENT = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,17 +311,6 @@ def mark_expired(config: Config, stores: Stores, *, actor: Acting) -> dict[str, 
         )
         for dataset, (collection, days) in expiring(config).items()
     }
-
-
-def disk_forecast(stores: Stores, *, units: int, now: datetime) -> DiskForecast:
-    """Tell how the database grows, and how long the disk lasts where it is this machine's."""
-    size, recent = RetentionStore(stores.runner).size(first_wal_id_of(now - _RECENT))
-    free = None
-    if stores.database.dialect == "sqlite":
-        free = shutil.disk_usage(Path(stores.database.place).absolute().parent).free
-    return forecast(
-        database_bytes=size, units=units, recent_units=recent, recent_days=1.0, free=free
-    )
 
 
 def writing_pace(

@@ -1,4 +1,8 @@
-"""The database and everything that keeps state in it."""
+"""The database and everything that keeps state in it.
+
+A store's module is loaded when the store is first asked for: a command uses few of them, and would
+otherwise spend most of its start on the others.
+"""
 
 import random
 import time
@@ -6,8 +10,9 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import tallgrass
 from tallgrass.canonical_json import sha256_hex
@@ -15,35 +20,34 @@ from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.errors import DatabaseUnusable
-from tallgrass.governance.actors import Acting
 from tallgrass.ledger.rules import LedgerRules
-from tallgrass.stac.collections import build_collection
-from tallgrass.storage.actor_store import ActorStore
-from tallgrass.storage.approval_store import ApprovalStore
-from tallgrass.storage.audit_store import AuditStore
-from tallgrass.storage.catalog_reader import CatalogReader
-from tallgrass.storage.catalog_writes import CatalogWrites, CollectionStore
-from tallgrass.storage.change_store import ChangeStore
-from tallgrass.storage.drain_store import DrainStore
-from tallgrass.storage.exchange import Imported, export_lines, import_lines
-from tallgrass.storage.governance_store import SwitchStore
-from tallgrass.storage.health import Health, inspect
-from tallgrass.storage.interventions import Interventions
-from tallgrass.storage.leases import Leases
-from tallgrass.storage.ledger import Ledger
-from tallgrass.storage.ledger_reader import (
-    LedgerReader,
-)
 from tallgrass.storage.migrations import migrate, require_current_schema
-from tallgrass.storage.outbox_reader import OutboxReader
-from tallgrass.storage.outbox_store import OutboxStore
-from tallgrass.storage.poison_store import PoisonStore
-from tallgrass.storage.replay_reader import ReplayReader
-from tallgrass.storage.replay_store import ReplayStore
 from tallgrass.storage.sqlite import SqliteDatabase
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Database
 from tallgrass.telemetry.recorder import NOBODY, Recorder
+
+if TYPE_CHECKING:
+    from tallgrass.governance.actors import Acting
+    from tallgrass.storage.actor_store import ActorStore
+    from tallgrass.storage.approval_store import ApprovalStore
+    from tallgrass.storage.audit_store import AuditStore
+    from tallgrass.storage.catalog_reader import CatalogReader
+    from tallgrass.storage.catalog_writes import CollectionStore
+    from tallgrass.storage.change_store import ChangeStore
+    from tallgrass.storage.drain_store import DrainStore
+    from tallgrass.storage.exchange import Imported
+    from tallgrass.storage.governance_store import SwitchStore
+    from tallgrass.storage.health import Health
+    from tallgrass.storage.interventions import Interventions
+    from tallgrass.storage.leases import Leases
+    from tallgrass.storage.ledger import Ledger
+    from tallgrass.storage.ledger_reader import LedgerReader
+    from tallgrass.storage.outbox_reader import OutboxReader
+    from tallgrass.storage.outbox_store import OutboxStore
+    from tallgrass.storage.poison_store import PoisonStore
+    from tallgrass.storage.replay_reader import ReplayReader
+    from tallgrass.storage.replay_store import ReplayStore
 
 _SQLITE = "sqlite:///"
 
@@ -51,29 +55,154 @@ _SQLITE = "sqlite:///"
 PIPELINE_ID = "kfm-nodd-ingest"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Stores:
-    """Everything that keeps state, over one database connection."""
+    """Everything that keeps state, over one database connection; made when first asked for."""
 
     database: Database
     runner: TransactionRunner
-    ledger: Ledger
-    leases: Leases
-    interventions: Interventions
-    reader: LedgerReader
-    audit: AuditStore
-    switches: SwitchStore
-    actors: ActorStore
-    approvals: ApprovalStore
-    changes: ChangeStore
-    poison: PoisonStore
-    collections: CollectionStore
-    catalog: CatalogReader
-    outbox: OutboxStore
-    deliveries: OutboxReader
-    replays: ReplayStore
-    replay_runs: ReplayReader
-    drains: DrainStore
+    config: Config
+    #: Attempts keep its version; without it, that of the settings alone.
+    catalogue: Catalogue | None
+    ids: Callable[[], uuid.UUID]
+    draw: Callable[[], float]
+    recorder: Recorder
+    replay_run_id: str | None
+
+    @cached_property
+    def ledger(self) -> "Ledger":
+        """Records units, and what came of them."""
+        from tallgrass.storage.catalog_writes import CatalogWrites
+        from tallgrass.storage.ledger import Ledger
+
+        return Ledger(
+            self.runner,
+            self.leases,
+            CatalogWrites(pipeline_id=PIPELINE_ID, ids=self.ids),
+            ledger_rules(self.config, self.catalogue),
+            ids=self.ids,
+            random=self.draw,
+            code_version=tallgrass.__version__,
+            config_version=config_version(self.config, self.catalogue),
+            recorder=self.recorder,
+            replay_run_id=self.replay_run_id,
+        )
+
+    @cached_property
+    def leases(self) -> "Leases":
+        """Who works, and until when."""
+        from tallgrass.storage.leases import Leases
+
+        return Leases(self.runner, ids=self.ids, recorder=self.recorder)
+
+    @cached_property
+    def interventions(self) -> "Interventions":
+        """What people and tools do to units."""
+        from tallgrass.storage.interventions import Interventions
+
+        return Interventions(self.runner, self.config.rules, recorder=self.recorder)
+
+    @cached_property
+    def reader(self) -> "LedgerReader":
+        """Reads the ledger."""
+        from tallgrass.storage.ledger_reader import LedgerReader
+
+        return LedgerReader(self.database)
+
+    @cached_property
+    def audit(self) -> "AuditStore":
+        """The log of who did what."""
+        from tallgrass.storage.audit_store import AuditStore
+
+        return AuditStore(self.runner)
+
+    @cached_property
+    def switches(self) -> "SwitchStore":
+        """The kill switches."""
+        from tallgrass.storage.governance_store import SwitchStore
+
+        return SwitchStore(self.runner)
+
+    @cached_property
+    def actors(self) -> "ActorStore":
+        """Who may act."""
+        from tallgrass.storage.actor_store import ActorStore
+
+        return ActorStore(self.runner)
+
+    @cached_property
+    def approvals(self) -> "ApprovalStore":
+        """What may be done once, because somebody else agreed."""
+        from tallgrass.storage.approval_store import ApprovalStore
+
+        return ApprovalStore(
+            self.runner,
+            ids=self.ids,
+            lifetime=timedelta(hours=self.config.number("governance.approval_hours")),
+        )
+
+    @cached_property
+    def changes(self) -> "ChangeStore":
+        """Change records and incidents, which a replay refers to."""
+        from tallgrass.storage.change_store import ChangeStore
+
+        return ChangeStore(self.runner)
+
+    @cached_property
+    def poison(self) -> "PoisonStore":
+        """Messages that could not be understood."""
+        from tallgrass.storage.poison_store import PoisonStore
+
+        return PoisonStore(self.runner)
+
+    @cached_property
+    def collections(self) -> "CollectionStore":
+        """The collections of the catalog."""
+        from tallgrass.storage.catalog_writes import CollectionStore
+
+        return CollectionStore(self.runner)
+
+    @cached_property
+    def catalog(self) -> "CatalogReader":
+        """Reads the catalog."""
+        from tallgrass.storage.catalog_reader import CatalogReader
+
+        return CatalogReader(self.database)
+
+    @cached_property
+    def outbox(self) -> "OutboxStore":
+        """Events on their way out."""
+        from tallgrass.storage.outbox_store import OutboxStore
+
+        return OutboxStore(self.runner)
+
+    @cached_property
+    def deliveries(self) -> "OutboxReader":
+        """Reads what came of events."""
+        from tallgrass.storage.outbox_reader import OutboxReader
+
+        return OutboxReader(self.database)
+
+    @cached_property
+    def replays(self) -> "ReplayStore":
+        """Records runs of a replay, and what came of their units."""
+        from tallgrass.storage.replay_store import ReplayStore
+
+        return ReplayStore(self.runner, self.approvals, self.config.rules, recorder=self.recorder)
+
+    @cached_property
+    def replay_runs(self) -> "ReplayReader":
+        """Reads runs of a replay."""
+        from tallgrass.storage.replay_reader import ReplayReader
+
+        return ReplayReader(self.database)
+
+    @cached_property
+    def drains(self) -> "DrainStore":
+        """Records drains of dead letters."""
+        from tallgrass.storage.drain_store import DrainStore
+
+        return DrainStore(self.runner, recorder=self.recorder)
 
     def close(self) -> None:
         """Close the connection."""
@@ -93,7 +222,7 @@ def open_database(
             lock_timeout_s=config.number("database.lock_timeout_s"),
         )
     try:
-        from tallgrass.storage.postgres import PostgresDatabase  # noqa: PLC0415 - optional extra
+        from tallgrass.storage.postgres import PostgresDatabase  # an optional extra
     except ModuleNotFoundError as exc:
         raise DatabaseUnusable(
             "the PostgreSQL driver is not installed", code="driver_missing"
@@ -135,45 +264,15 @@ def open_stores(  # noqa: PLR0913 - everything can be passed in
     is new to the ledger counts as work of the replay run that is given.
     """
     database = open_database(config, clock=clock, read_only=read_only)
-    rules = ledger_rules(config, catalogue)
-    runner = TransactionRunner(database, random=draw, sleep=sleep)
-    leases = Leases(runner, ids=ids, recorder=recorder)
-    approvals = ApprovalStore(
-        runner,
-        ids=ids,
-        lifetime=timedelta(hours=config.number("governance.approval_hours")),
-    )
     return Stores(
         database=database,
-        runner=runner,
-        ledger=Ledger(
-            runner,
-            leases,
-            CatalogWrites(pipeline_id=PIPELINE_ID, ids=ids),
-            rules,
-            ids=ids,
-            random=draw,
-            code_version=tallgrass.__version__,
-            config_version=config_version(config, catalogue),
-            recorder=recorder,
-            replay_run_id=replay_run_id,
-        ),
-        leases=leases,
-        interventions=Interventions(runner, config.rules, recorder=recorder),
-        reader=LedgerReader(database),
-        audit=AuditStore(runner),
-        switches=SwitchStore(runner),
-        actors=ActorStore(runner),
-        approvals=approvals,
-        changes=ChangeStore(runner),
-        poison=PoisonStore(runner),
-        collections=CollectionStore(runner),
-        catalog=CatalogReader(database),
-        outbox=OutboxStore(runner),
-        deliveries=OutboxReader(database),
-        replays=ReplayStore(runner, approvals, config.rules, recorder=recorder),
-        replay_runs=ReplayReader(database),
-        drains=DrainStore(runner, recorder=recorder),
+        runner=TransactionRunner(database, random=draw, sleep=sleep),
+        config=config,
+        catalogue=catalogue,
+        ids=ids,
+        draw=draw,
+        recorder=recorder,
+        replay_run_id=replay_run_id,
     )
 
 
@@ -203,6 +302,8 @@ def open_current_stores(
 
 def record_collections(stores: Stores, catalogue: Catalogue) -> None:
     """Write the collections of all datasets, before any item of theirs."""
+    from tallgrass.stac.collections import build_collection
+
     stores.collections.put(
         [(dataset.item.collection, build_collection(dataset)) for dataset in catalogue.datasets]
     )
@@ -215,8 +316,7 @@ def migrate_database(config: Config) -> tuple[str, Sequence[str]]:
     """
     url = config.text("queue.url")
     if url.startswith(_SQLITE) and Path(url.removeprefix(_SQLITE)).exists():
-        # Loaded where it is used: the door of the queue would be half of a command's start.
-        from tallgrass.bootstrap.queues import open_queue_store  # noqa: PLC0415
+        from tallgrass.bootstrap.queues import open_queue_store
 
         open_queue_store(config, url).close()
     database = open_database(config)
@@ -226,8 +326,10 @@ def migrate_database(config: Config) -> tuple[str, Sequence[str]]:
         database.close()
 
 
-def check_database(config: Config) -> Health:
+def check_database(config: Config) -> "Health":
     """Tell how the configured database is, by reading only."""
+    from tallgrass.storage.health import inspect
+
     database = open_database(config, read_only=True)
     try:
         return inspect(database, system_clock)
@@ -237,13 +339,17 @@ def check_database(config: Config) -> Health:
 
 def export_ledger(stores: Stores) -> Iterator[bytes]:
     """Yield the whole ledger as lines of JSON."""
+    from tallgrass.storage.exchange import export_lines
+
     return export_lines(stores.database)
 
 
 def import_ledger(
-    stores: Stores, config: Config, file: BinaryIO, *, actor: Acting, source: str
-) -> Imported:
+    stores: Stores, config: Config, file: BinaryIO, *, actor: "Acting", source: str
+) -> "Imported":
     """Import what `export_ledger` yielded: all of it, or nothing."""
+    from tallgrass.storage.exchange import import_lines
+
     return import_lines(
         stores.runner,
         file,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tallgrass
 from tallgrass.bootstrap.datasets import open_catalogue
-from tallgrass.bootstrap.queues import open_door, open_held
+from tallgrass.bootstrap.door import open_door, open_held
 from tallgrass.bootstrap.stores import Stores, config_version
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
