@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,11 +16,21 @@ if TYPE_CHECKING:
     from tests.plugins.postgres import Databases
 
 
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated, empty SQLite database to make copies of."""
+    path = tmp_path_factory.mktemp("migrated") / "ledger.db"
+    prepare("sqlite", f"sqlite:///{path}").close()
+    return path
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+def backend(
+    request: pytest.FixtureRequest, tmp_path: Path, migrated_file: Path
+) -> Iterator[Backend]:
     """A migrated, empty database of the test's own, of each kind in turn."""
     if request.param == "sqlite":
-        made = prepare("sqlite", f"sqlite:///{tmp_path / 'ledger.db'}")
+        made = Backend("sqlite", f"sqlite:///{shutil.copy(migrated_file, tmp_path)}")
         yield made
         made.close()
         return
