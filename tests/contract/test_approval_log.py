@@ -79,6 +79,39 @@ def test_what_an_approval_was_used_for_can_be_asked(backend: Backend) -> None:
         used_for(people, people.request(plan("not approved")))
 
 
+class Hasty:
+    """A transaction in which somebody uses the approval just before the caller does."""
+
+    def __init__(self, tx: Any) -> None:
+        self._tx = tx
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._tx, verb)
+
+    def execute(self, name: str, **values: Any) -> Any:
+        """Run a named statement; of the use, another's first."""
+        if name == "use_approval":
+            self._tx.execute(name, **{**values, "used_for": "another run"})
+        return self._tx.execute(name, **values)
+
+
+def test_a_use_that_finds_no_row_to_change_is_refused(backend: Backend) -> None:
+    """Somebody used it past the lock: nothing of the transaction stays."""
+    people = set_up(backend)
+    approval = people.approved()
+    wanted: dict[str, Any] = {"purpose": approval.purpose, "used_for": "run-1", "by": people.otto}
+    with pytest.raises(ApprovalInvalid, match="is used, not approved"):
+        people.stores.runner.run(
+            lambda tx: people.stores.approvals.use(
+                Hasty(tx),
+                approval.approval_id,
+                subject_sha256=approval.subject_sha256,
+                **wanted,
+            )
+        )
+    assert backend.sql("SELECT used_for FROM approvals") == [(None,)]
+
+
 def test_approvals_of_one_plan_are_found(backend: Backend) -> None:
     """The newest first, each with where it stands; those of another plan are not among them."""
     people = set_up(backend)

@@ -15,6 +15,7 @@ from tallgrass.outbox.dispatch_rules import (
     ClaimedEvent,
     DispatchRules,
     answers,
+    put_behind,
     release,
     settle,
     wait_s,
@@ -148,3 +149,29 @@ def test_answers_that_do_not_fit_are_no_answers() -> None:
     for count in (1, 3):
         given_up = answers(count, two)
         assert [isinstance(one, Undelivered) for one in given_up] == [True] * count
+
+
+def test_no_more_answers_are_taken_than_show_that_there_are_too_many() -> None:
+    """A sink that answers without end is asked for one more than there are events."""
+    given_by_sink = iter([Delivered()] * 9)
+    assert all(isinstance(one, Undelivered) for one in answers(2, given_by_sink))
+    assert len(list(given_by_sink)) == 9 - 3
+
+
+def test_an_event_that_tried_a_target_in_vain_waits_for_its_next_try() -> None:
+    """At least so long; one that waits longer is not hurried, one given up not called back."""
+    waiting = settle(claimed(), DOWN, RULES, lambda: 0.5)
+    assert waiting.wait_s == 0.25
+    assert put_behind(waiting, 9.0) == waiting._replace(wait_s=9.0)
+    assert put_behind(waiting, 0.1) == waiting
+    given_up = settle(claimed(5), DOWN, RULES, lambda: 0.5)
+    assert given_up.exhausted
+    assert put_behind(given_up, 9.0) == given_up
+
+
+def test_what_holds_where_nothing_is_set() -> None:
+    """Five tries, waits of up to half a minute, a minute's lease; and the words of the table."""
+    assert (RULES.attempts_max, RULES.lease_s) == (5, 60.0)
+    assert RULES.backoff == Backoff(base_s=0.5, cap_s=30.0)
+    words = ["dispatched", "failed", "lost", "released"]
+    assert [each.value for each in AttemptOutcome] == words

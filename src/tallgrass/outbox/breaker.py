@@ -107,7 +107,7 @@ class Breaker:
                 return self._close(now)
             # What others sent before they had seen that it is down says nothing new.
             news = probe if self._failures else is_down(deliveries)
-            return self._open(now, deliveries, probe=probe) if news else _NOTHING
+            return self._open(now, deliveries) if news else _NOTHING
 
     def _close(self, now: float) -> Lesson:
         if not self._failures:
@@ -115,9 +115,11 @@ class Breaker:
         self._failures = 0
         return Lesson(closed_after_s=now - self._opened_at)
 
-    def _open(self, now: float, deliveries: Sequence[Delivery], *, probe: bool) -> Lesson:
+    def _open(self, now: float, deliveries: Sequence[Delivery]) -> Lesson:
+        # Also by a probe whose answer comes late: others had found the target up meanwhile.
+        was_up = not self._failures
         self._failures += 1
-        if not probe:
+        if was_up:
             self._opened_at = now
         # Never less than half: dispatchers must not hammer at it by chance.
         ceiling_s = self._pauses.ceiling_s(self._failures)
@@ -125,7 +127,7 @@ class Breaker:
             ceiling_s * (1 + self._random()) / 2, min(_asked_s(deliveries), self._pauses.cap_s)
         )
         self._paused_until = now + pause_s
-        return Lesson(opened=not probe, pause_s=pause_s)
+        return Lesson(opened=was_up, pause_s=pause_s)
 
 
 def _is_up(deliveries: Sequence[Delivery]) -> bool:

@@ -1,8 +1,7 @@
 """What a delivery makes of an event's row: pure, chance is passed in.
 
 `failed` with a wait is tried again, without one it is exhausted and stays for a person. The attempt
-counts from the claim on, so one whose dispatcher died counts too; one given back unsent does not,
-nor does one that only showed that its target is still down (`breaker`).
+counts from the claim on, so one whose dispatcher died counts too; one given back unsent does not.
 """
 
 import math
