@@ -115,7 +115,7 @@ mutants: $(READY) ## Change the core in every small way and see that a test noti
 	@$(call say,"Mutants")
 	@$(BIN)/python -m tools.mutants --jobs $(WORKERS)
 
-bench: $(READY) ## Measure speed beside others (half an hour); writes bench/report.*
+bench: $(READY) ## Measure speed beside others (three quarters of an hour); writes bench/report.*
 	@$(call say,"Benchmarks")
 	@status=0; $(BIN)/python -m bench $(BENCH_ARGS) || status=$$?; \
 	$(BIN)/python -m tools.generate_docs; exit $$status
