@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -62,6 +63,25 @@ def operators_stores(world: World, random: Random, faults: StoreFaults) -> Store
     )
     disturb(stores.database, faults)
     return stores
+
+
+@dataclass
+class Operator:
+    """Somebody who acts by chance of his own, and whom the database may fail."""
+
+    world: World
+    random: Random
+    store_faults: StoreFaults = field(default_factory=StoreFaults)
+
+    @cached_property
+    def stores(self) -> Stores:
+        """The database, opened when it is first needed."""
+        return operators_stores(self.world, self.random, self.store_faults)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if "stores" in self.__dict__:
+            self.stores.close()
 
 
 @dataclass

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tallgrass.bootstrap.backfilling import open_inventory
@@ -13,32 +11,18 @@ from tallgrass.errors import TransientError
 from tallgrass.inventory.backfill import Backfill, Wanted
 from tallgrass.inventory.listed import ListedObject
 from tallgrass.ledger.vocabulary import Intent
-from tests.simulation.actors import operators_stores
-from tests.simulation.disturbed import STORE_FAULTS, Crashed, StoreFaults
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from tallgrass.bootstrap.stores import Stores
-    from tests.simulation.world import World
+from tests.simulation.actors import Operator
+from tests.simulation.disturbed import STORE_FAULTS, Crashed
 
 DATASETS = ("goes-glm", "nexrad-l2", "hrrr")
 
 
 @dataclass
-class Lister:
+class Lister(Operator):
     """An operator who lists buckets, is killed in the middle, and begins anew."""
 
-    world: World
-    random: Random
-    store_faults: StoreFaults = field(default_factory=StoreFaults)
     #: A list that somebody made a while ago.
     _kept: list[ListedObject] = field(default_factory=list)
-
-    @cached_property
-    def stores(self) -> Stores:
-        """The database, opened when it is first needed."""
-        return operators_stores(self.world, self.random, self.store_faults)
 
     def backfill(self) -> str:
         """List a dataset page by page; others work between two pages, and objects change."""
@@ -65,11 +49,6 @@ class Lister:
         if report.listed != added:
             self.world.violations.append(f"a backfill does not add up: {report.document()}")
         return f"backfills: {report.document()}"
-
-    def close(self) -> None:
-        """Close its connection."""
-        if "stores" in self.__dict__:
-            self.stores.close()
 
     def _begin(self, dataset: str, *, as_of_now: bool) -> Backfill:
         store = open_inventory(

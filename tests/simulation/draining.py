@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -18,39 +17,28 @@ from tallgrass.errors import QueueMissing, Refused, TransientError
 from tallgrass.replay.dead_letters import Wanted
 from tallgrass.replay.selection import Selection
 from tests.oracle.tables import announced_objects
-from tests.simulation.actors import no_sleep, operators_stores, seeded_ids
+from tests.simulation.actors import Operator, no_sleep, seeded_ids
 from tests.simulation.disturbed import Crashed, StoreFaults, disturb
 from tests.simulation.replaying import REFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from random import Random
 
-    from tallgrass.bootstrap.stores import Stores
     from tallgrass.replay.dead_letter_plan import DrainPlan
-    from tests.simulation.world import World
 
 #: Units that wait for the message of a drain.
 _WAITING = "SELECT object_uri FROM wal_records WHERE status = 'pending' AND due_at IS NULL"
 
 
 @dataclass
-class Drainer:
+class Drainer(Operator):
     """An operator who drains by plans; store and queue may fail under way."""
 
-    world: World
-    random: Random
-    store_faults: StoreFaults = field(default_factory=StoreFaults)
     queue_faults: StoreFaults = field(default_factory=StoreFaults)
     #: Plans that may not be carried out to their end.
     open_plans: dict[str, DrainPlan] = field(default_factory=dict)
     _runs: int = 0
     _names: list[str] = field(default_factory=list)
-
-    @cached_property
-    def stores(self) -> Stores:
-        """The database, opened when it is first needed."""
-        return operators_stores(self.world, self.random, self.store_faults)
 
     def drain(self) -> str:
         """Plan a drain of all letters, and carry it out."""
@@ -91,11 +79,6 @@ class Drainer:
         for name in self._names:
             self.stores.drains.settle(desk.find(name))
         return f"settles {len(self._names)} drains"
-
-    def close(self) -> None:
-        """Close the connection."""
-        if "stores" in self.__dict__:
-            self.stores.close()
 
     def _desk(self) -> DeadLetterDesk:
         world = self.world

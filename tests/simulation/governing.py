@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from tallgrass.bootstrap.planning import PlanRequest, open_plan
 from tallgrass.datasets.catalogue import default_catalogue
@@ -16,29 +14,15 @@ from tallgrass.governance.approvals import Verdict, plan_subject
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.replay.selection import Selection
 from tallgrass.stac.search import ItemSearch
-from tests.simulation.actors import operators_stores
-from tests.simulation.disturbed import Crashed, StoreFaults
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from tallgrass.bootstrap.stores import Stores
-    from tests.simulation.world import World
+from tests.simulation.actors import Operator
+from tests.simulation.disturbed import Crashed
 
 
 @dataclass
-class Governor:
+class Governor(Operator):
     """Somebody who does what nobody may do; each time it must be refused, and change nothing."""
 
-    world: World
-    random: Random
-    store_faults: StoreFaults = field(default_factory=StoreFaults)
     _people: int = 0
-
-    @cached_property
-    def stores(self) -> Stores:
-        """The database, opened when it is first needed."""
-        return operators_stores(self.world, self.random, self.store_faults)
 
     def err(self) -> str:
         """Try one of these."""
@@ -49,11 +33,6 @@ class Governor:
             return tried()
         except (TransientError, Crashed) as error:
             return f"is broken off: {type(error).__name__}"
-
-    def close(self) -> None:
-        """Close the connection."""
-        if "stores" in self.__dict__:
-            self.stores.close()
 
     def _act_without_rights(self) -> str:
         """Turn a switch by the word of somebody who was let go in between."""
@@ -107,17 +86,8 @@ class Governor:
 
 
 @dataclass
-class Reader:
+class Reader(Operator):
     """Somebody who looks at the catalog while others write it."""
-
-    world: World
-    random: Random
-    store_faults: StoreFaults = field(default_factory=StoreFaults)
-
-    @cached_property
-    def stores(self) -> Stores:
-        """The database, opened when it is first needed."""
-        return operators_stores(self.world, self.random, self.store_faults)
 
     def look(self) -> str:
         """Read all items with their provenance: they are those of the tables, and none lacks it."""
@@ -133,8 +103,3 @@ class Reader:
         if bare:
             self.world.violations.append(f"a reader saw items without provenance: {bare}")
         return f"reads {len(items)} items"
-
-    def close(self) -> None:
-        """Close the connection."""
-        if "stores" in self.__dict__:
-            self.stores.close()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 from tallgrass.bootstrap.approving import subject_of_release
 from tallgrass.bootstrap.datasets import open_policies
@@ -12,14 +10,8 @@ from tallgrass.bootstrap.governing import release_units
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.errors import InvalidInput, Refused, TransientError
 from tallgrass.governance.approvals import Verdict
-from tests.simulation.actors import operators_stores
-from tests.simulation.disturbed import STORE_FAULTS, Crashed, StoreFaults
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from tallgrass.bootstrap.stores import Stores
-    from tests.simulation.world import World
+from tests.simulation.actors import Operator
+from tests.simulation.disturbed import STORE_FAULTS, Crashed
 
 MAY_BE_HELD = {"pending", "failed"}
 _UNITS = "SELECT wal_id, version, status FROM wal_records ORDER BY wal_id"
@@ -27,19 +19,11 @@ _HELD = "SELECT wal_id FROM wal_records WHERE status = 'quarantined' ORDER BY wa
 
 
 @dataclass
-class Warden:
+class Warden(Operator):
     """An operator who holds units and releases them; what nobody may do is tried, and refused."""
 
-    world: World
-    random: Random
-    store_faults: StoreFaults = field(default_factory=StoreFaults)
     #: Units that he held though nothing was wrong with them: all are let go in the end.
     held: set[str] = field(default_factory=set)
-
-    @cached_property
-    def stores(self) -> Stores:
-        """The database, opened when it is first needed."""
-        return operators_stores(self.world, self.random, self.store_faults)
 
     def act(self) -> str:
         """Hold a unit, or let some go; at times the database fails him."""
@@ -56,11 +40,6 @@ class Warden:
         """Let all go that was held by hand; nothing disturbs any more."""
         left = [wal_id for wal_id in self._quarantined() if wal_id in self.held]
         return self._release(left) if left else "holds nothing"
-
-    def close(self) -> None:
-        """Close the connection."""
-        if "stores" in self.__dict__:
-            self.stores.close()
 
     def _hold(self) -> str:
         """Hold a unit that waits or failed; one that is not so, or has moved on, stays as it is."""

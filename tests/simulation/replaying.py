@@ -6,7 +6,6 @@ import hashlib
 import json
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tallgrass.bootstrap.planning import PlanRequest, open_plan
@@ -20,16 +19,14 @@ from tallgrass.governance.references import ReferenceKind
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.replay.run import RunState
 from tallgrass.replay.selection import Purpose, Selection
-from tests.simulation.actors import no_sleep, operators_stores
-from tests.simulation.disturbed import Crashed, StoreFaults
+from tests.simulation.actors import Operator, no_sleep
+from tests.simulation.disturbed import Crashed
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from random import Random
 
     from tallgrass.bootstrap.stores import Stores
     from tallgrass.replay.run import RunReport
-    from tests.simulation.world import World
 
 REFERENCE = "CHG-1"
 DATASETS = ("goes-glm", "nexrad-l2", "hrrr")
@@ -45,12 +42,9 @@ def set_up_people(stores: Stores) -> tuple[Actor, Actor]:
 
 
 @dataclass
-class Replayer:
+class Replayer(Operator):
     """An operator who replays, is killed in the middle, and takes runs up again."""
 
-    world: World
-    random: Random
-    store_faults: StoreFaults = field(default_factory=StoreFaults)
     #: Runs that may not be at their end, with the plan that was approved for them, if one was.
     open_runs: dict[str, tuple[Path | None, str | None]] = field(default_factory=dict)
     #: Faults have stopped: only the engine acts while it runs.
@@ -58,11 +52,6 @@ class Replayer:
     _runs: int = 0
     #: Runs that came to an end; they can be taken up again, and nothing must come of it.
     _ended: set[str] = field(default_factory=set)
-
-    @cached_property
-    def stores(self) -> Stores:
-        """The database, opened when it is first needed."""
-        return operators_stores(self.world, self.random, self.store_faults)
 
     def replay(self) -> str:
         """Replay what failed, of one dataset or of all."""
@@ -155,8 +144,3 @@ class Replayer:
         self.calm = True
         left = sorted(set(self.open_runs) - (set() if settle else self._ended))
         return "; ".join(self._carry_out(name, None) for name in left)
-
-    def close(self) -> None:
-        """Close the connection."""
-        if "stores" in self.__dict__:
-            self.stores.close()

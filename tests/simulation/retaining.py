@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tallgrass.bootstrap.retaining import Retention
 from tallgrass.errors import TransientError
@@ -14,14 +13,8 @@ from tallgrass.inventory.retention import ArchiveFormat, ArchiveKind, RetentionR
 from tallgrass.storage.archives import ArchiveFolder
 from tallgrass.storage.retention_store import RetentionStore
 from tests.oracle.archived import see_archives
-from tests.simulation.actors import operators_stores
-from tests.simulation.disturbed import STORE_FAULTS, Crashed, StoreFaults
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from tallgrass.bootstrap.stores import Stores
-    from tests.simulation.world import World
+from tests.simulation.actors import Operator
+from tests.simulation.disturbed import STORE_FAULTS, Crashed
 
 
 class DyingFolder(ArchiveFolder):
@@ -39,20 +32,11 @@ class DyingFolder(ArchiveFolder):
 
 
 @dataclass
-class Retainer:
+class Retainer(Operator):
     """An operator for whom everything closed is old."""
-
-    world: World
-    random: Random
-    store_faults: StoreFaults = field(default_factory=StoreFaults)
 
     def __post_init__(self) -> None:
         self._folder = DyingFolder(self.world.folder / "archive")
-
-    @cached_property
-    def stores(self) -> Stores:
-        """The database, opened when it is first needed."""
-        return operators_stores(self.world, self.random, self.store_faults)
 
     def retain(self) -> str:
         """Go some steps, and end where chance wills it."""
@@ -68,11 +52,6 @@ class Retainer:
         self.store_faults.armed.clear()
         self._folder.dies = False
         return self._go(tuple(ArchiveKind), 10_000, 200)
-
-    def close(self) -> None:
-        """Close its connection."""
-        if "stores" in self.__dict__:
-            self.stores.close()
 
     def _go(self, kinds: tuple[ArchiveKind, ...], steps_max: int, rows_max: int) -> str:
         world = self.world
