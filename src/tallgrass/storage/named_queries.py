@@ -5,7 +5,8 @@ semicolon are given once, those after it for every row of a `write`. In SQL both
 on SQLite; PostgreSQL gets all rows of a batch as one JSON parameter, the table ``each_row``.
 What several blocks of a file say is written once, as ``-- part: name``, and stands as ``{name}``.
 The two databases declare the same names with the same parameters; ``lock_…`` is PostgreSQL's alone.
-What both say alike stands in ``queries/both/``.
+What both say alike stands in ``queries/both/``, where a file may use the parts of each database's
+own file of that name.
 """
 
 import re
@@ -47,10 +48,12 @@ class Query:
 def load_queries(schema: str) -> dict[str, Query]:
     """Return all named statements of a schema: a folder whose name begins with the dialect."""
     queries: dict[str, Query] = {}
+    parts: dict[str, dict[str, str]] = {}
     dialect = schema.partition("_")[0]
-    folders = ("both", schema) if schema == dialect else (schema,)
+    folders = (schema, "both") if schema == dialect else (schema,)
     for source in (each for folder in folders for each in _sources(folder)):
-        for query in parse(source.read_text(encoding="utf-8"), dialect):
+        known = parts.setdefault(source.name, {})
+        for query in parse(source.read_text(encoding="utf-8"), dialect, known):
             if query.name in queries:
                 raise ValueError(f"query {query.name} is defined twice for {schema}")
             queries[query.name] = query
@@ -62,12 +65,14 @@ def _sources(folder: str) -> list[Traversable]:
     return sorted(found, key=lambda source: source.name)
 
 
-def parse(text: str, dialect: str) -> list[Query]:
-    """Cut a file into its named statements and translate their parameters."""
+def parse(text: str, dialect: str, parts: dict[str, str]) -> list[Query]:
+    """Cut a file into its named statements and translate their parameters.
+
+    `parts` are those that are known already; the file's own are added to them.
+    """
     headers = list(_HEADER.finditer(text))
     ends = [header.start() for header in headers[1:]] + [len(text)]
     translate = _numbered if dialect == "sqlite" else _pyformat
-    parts: dict[str, str] = {}
     queries = []
     for header, end in zip(headers, ends, strict=True):
         part, name, *parameters = header.groups()

@@ -24,3 +24,19 @@ ORDER BY outbox_id LIMIT 1 OFFSET :skipped;
 -- name: deliveries_end_coded(after, skipped, error_code)
 SELECT outbox_id FROM outbox_delivery WHERE outbox_id > :after AND error_code = :error_code AND error_code IS NOT NULL
 ORDER BY outbox_id LIMIT 1 OFFSET :skipped;
+
+-- name: deliveries_of_subject(subject, size)
+{listed}
+FROM outbox AS e JOIN outbox_delivery AS d ON d.outbox_id = e.outbox_id
+WHERE e.subject = :subject ORDER BY d.outbox_id DESC LIMIT :size;
+
+-- name: list_deliveries(after, until, size, target, dataset, event_name, error_code, state)
+-- One statement for each index; what no index tells is looked for as far as `until`.
+{listed} {between} AND {wanted} ORDER BY d.outbox_id LIMIT :size;
+
+-- name: list_deliveries_failed(after, until, size, target, dataset, event_name, error_code, state)
+{listed} {between} AND d.status = 'failed' AND {wanted} ORDER BY d.outbox_id LIMIT :size;
+
+-- name: list_deliveries_coded(after, until, size, target, dataset, event_name, error_code, state)
+{listed} {between} AND d.error_code = :error_code AND d.error_code IS NOT NULL AND {wanted}
+ORDER BY d.outbox_id LIMIT :size;

@@ -76,3 +76,25 @@ WHERE fenced_at IS NULL AND stopped_at IS NULL AND expires_at > :now;
 
 -- name: applied_migrations()
 SELECT number, name, sha256 FROM schema_migrations ORDER BY number;
+
+-- name: page(dataset, status, after, before, error_code, intent, size)
+SELECT r.wal_id FROM wal_records AS r
+WHERE dataset = :dataset AND status = :status AND wal_id > :after AND wal_id < :before
+  AND {wanted}
+ORDER BY wal_id LIMIT :size;
+
+-- name: page_newest(dataset, status, after, before, error_code, intent, size)
+SELECT r.wal_id FROM wal_records AS r
+WHERE dataset = :dataset AND status = :status AND wal_id > :after AND wal_id < :before
+  AND {wanted}
+ORDER BY wal_id DESC LIMIT :size;
+
+-- name: page_of_all(after, before, error_code, intent, size)
+SELECT r.wal_id FROM wal_records AS r WHERE wal_id > :after AND wal_id < :before
+  AND {wanted}
+ORDER BY wal_id LIMIT :size;
+
+-- name: page_of_all_newest(after, before, error_code, intent, size)
+SELECT r.wal_id FROM wal_records AS r WHERE wal_id > :after AND wal_id < :before
+  AND {wanted}
+ORDER BY wal_id DESC LIMIT :size;

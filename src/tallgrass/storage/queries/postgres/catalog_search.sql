@@ -90,19 +90,6 @@ JOIN provenance AS p ON p.wal_id = a.wal_id AND p.activity_id = a.prov_activity_
 -- name: provenance_document(wal_id, activity_id)
 SELECT body FROM provenance WHERE wal_id = :wal_id::uuid AND activity_id = :activity_id;
 
--- name: item_extents(since, until, west, south, east, north, west2, east2)
--- Of each collection: what its items span. Those without a place, whose box lies outside the world,
--- count for time alone.
-SELECT x.collection_id, count(*) AS items, min(x.start_at) AS start_at, max(x.end_at) AS end_at,
-  min(CASE WHEN x.west > x.east THEN x.west END) AS crossing_west,
-  max(CASE WHEN x.west > x.east THEN x.east END) AS crossing_east,
-  min(CASE WHEN x.west <= x.east AND x.west <= 180 THEN x.west END) AS west,
-  max(CASE WHEN x.west <= x.east AND x.west <= 180 THEN x.east END) AS east,
-  min(CASE WHEN x.south <= 90 THEN x.south END) AS south, max(CASE WHEN x.north <= 90 THEN x.north END) AS north
-FROM stac_items AS x
-WHERE {overlaps}
-GROUP BY x.collection_id ORDER BY x.collection_id;
-
 -- name: property_values(rows, most)
 -- The values that items of a collection have for the given properties, where there are few of them.
 WITH found AS (

@@ -156,12 +156,6 @@ FROM outbox_delivery AS d JOIN outbox AS e ON e.outbox_id = d.outbox_id
 WHERE d.outbox_id IN (SELECT value::uuid FROM json_array_elements_text(:rows::json))
 ORDER BY d.outbox_id;
 
--- name: deliveries_of_subject(subject, size)
-SELECT d.outbox_id, d.target, d.dataset_id, d.status, {state} AS state, d.attempt, d.due_at, d.error_code,
-  d.last_error, d.updated_at, e.event_name, e.pipeline_id, e.created_at
-FROM outbox AS e JOIN outbox_delivery AS d ON d.outbox_id = e.outbox_id
-WHERE e.subject = :subject ORDER BY d.outbox_id DESC LIMIT :size;
-
 -- name: requeue_deliveries(now; outbox_id, attempt)
 -- As it was read: exhausted, and after that attempt.
 UPDATE outbox_delivery AS d
@@ -233,21 +227,10 @@ WHERE d.outbox_id > :after AND d.outbox_id <= :until
   AND (:error_code::text IS NULL OR d.error_code = :error_code)
   AND (:state::text IS NULL OR :state = {state})
 
--- name: list_deliveries(after, until, size, target, dataset, event_name, error_code, state)
--- One statement for each index; what no index tells is looked for as far as `until`.
-{listed} {between} AND {wanted} ORDER BY d.outbox_id LIMIT :size;
-
 -- name: list_deliveries_open(after, until, size, target, dataset, event_name, error_code, state)
 -- Few are open: all are read through their index, which has another order, and sorted. As text, which
 -- has the same order, so that nobody thinks of walking through all events by their key instead.
 {listed} {between} AND d.status <> 'dispatched' AND {wanted} ORDER BY d.outbox_id::text LIMIT :size;
-
--- name: list_deliveries_failed(after, until, size, target, dataset, event_name, error_code, state)
-{listed} {between} AND d.status = 'failed' AND {wanted} ORDER BY d.outbox_id LIMIT :size;
-
--- name: list_deliveries_coded(after, until, size, target, dataset, event_name, error_code, state)
-{listed} {between} AND d.error_code = :error_code AND d.error_code IS NOT NULL AND {wanted}
-ORDER BY d.outbox_id LIMIT :size;
 
 -- name: delivery_ledger(after_id, after_attempt, size)
 SELECT a.outbox_id, a.attempt, a.outcome, a.duplicate, a.error_code, a.error, a.ended_at,

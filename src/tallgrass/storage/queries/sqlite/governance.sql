@@ -35,41 +35,6 @@ FROM audit_log AS e LEFT JOIN audit_seals AS s ON s.entry_id = e.entry_id
 (:actor IS NULL OR e.actor = :actor) AND (:action IS NULL OR e.action = :action)
   AND (:subject IS NULL OR e.subject = :subject)
 
--- name: list_audit(after, size, actor, action, subject)
--- One statement for each condition that has an index: SQLite makes its plan before it knows which
--- are given.
-{entries} WHERE e.entry_id > :after AND {wanted}
-ORDER BY e.entry_id LIMIT :size;
-
--- name: list_audit_of_subject(after, size, actor, action, subject)
-{entries} WHERE e.subject = :subject AND e.entry_id > :after AND {wanted}
-ORDER BY e.entry_id LIMIT :size;
-
--- name: list_audit_of_actor(after, size, actor, action, subject)
-{entries} WHERE e.actor = :actor AND e.entry_id > :after AND {wanted}
-ORDER BY e.entry_id LIMIT :size;
-
--- name: list_audit_of_action(after, size, actor, action, subject)
-{entries} WHERE e.action = :action AND e.entry_id > :after AND {wanted}
-ORDER BY e.entry_id LIMIT :size;
-
--- name: list_audit_back(before, size, actor, action, subject)
--- The same, newest first.
-{entries} WHERE e.entry_id < :before AND {wanted}
-ORDER BY e.entry_id DESC LIMIT :size;
-
--- name: list_audit_back_of_subject(before, size, actor, action, subject)
-{entries} WHERE e.subject = :subject AND e.entry_id < :before AND {wanted}
-ORDER BY e.entry_id DESC LIMIT :size;
-
--- name: list_audit_back_of_actor(before, size, actor, action, subject)
-{entries} WHERE e.actor = :actor AND e.entry_id < :before AND {wanted}
-ORDER BY e.entry_id DESC LIMIT :size;
-
--- name: list_audit_back_of_action(before, size, actor, action, subject)
-{entries} WHERE e.action = :action AND e.entry_id < :before AND {wanted}
-ORDER BY e.entry_id DESC LIMIT :size;
-
 -- name: insert_seals(now; position, entry_id, entry_hash, chain_hash)
 INSERT INTO audit_seals (position, entry_id, entry_hash, chain_hash, sealed_at)
 VALUES (:position, :entry_id, :entry_hash, :chain_hash, :now);

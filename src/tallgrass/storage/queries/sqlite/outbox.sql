@@ -121,12 +121,6 @@ SELECT d.outbox_id, d.target, d.dataset_id, d.status, {state} AS state, d.attemp
 FROM outbox_delivery AS d JOIN outbox AS e ON e.outbox_id = d.outbox_id
 WHERE d.outbox_id IN (SELECT value FROM json_each(:rows)) ORDER BY d.outbox_id;
 
--- name: deliveries_of_subject(subject, size)
-SELECT d.outbox_id, d.target, d.dataset_id, d.status, {state} AS state, d.attempt, d.due_at, d.error_code,
-  d.last_error, d.updated_at, e.event_name, e.pipeline_id, e.created_at
-FROM outbox AS e JOIN outbox_delivery AS d ON d.outbox_id = e.outbox_id
-WHERE e.subject = :subject ORDER BY d.outbox_id DESC LIMIT :size;
-
 -- name: requeue_deliveries(now; outbox_id, attempt)
 -- As it was read: exhausted, and after that attempt.
 UPDATE outbox_delivery SET status = 'pending', due_at = :now, ready_at = :now, budget_from = attempt, updated_at = :now
@@ -179,23 +173,12 @@ WHERE d.outbox_id > :after AND d.outbox_id <= :until
   AND (:error_code IS NULL OR d.error_code = :error_code)
   AND (:state IS NULL OR :state = {state})
 
--- name: list_deliveries(after, until, size, target, dataset, event_name, error_code, state)
--- One statement for each index; what no index tells is looked for as far as `until`.
-{listed} {between} AND {wanted} ORDER BY d.outbox_id LIMIT :size;
-
 -- name: list_deliveries_open(after, until, size, target, dataset, event_name, error_code, state)
 -- Few are open: all are read through their index, which has another order, and sorted.
 {listed}
 FROM outbox_delivery AS d INDEXED BY outbox_delivery_open
 CROSS JOIN outbox AS e ON e.outbox_id = d.outbox_id
 WHERE d.status <> 'dispatched' AND d.outbox_id > :after AND d.outbox_id <= :until AND {wanted}
-ORDER BY d.outbox_id LIMIT :size;
-
--- name: list_deliveries_failed(after, until, size, target, dataset, event_name, error_code, state)
-{listed} {between} AND d.status = 'failed' AND {wanted} ORDER BY d.outbox_id LIMIT :size;
-
--- name: list_deliveries_coded(after, until, size, target, dataset, event_name, error_code, state)
-{listed} {between} AND d.error_code = :error_code AND d.error_code IS NOT NULL AND {wanted}
 ORDER BY d.outbox_id LIMIT :size;
 
 -- name: delivery_ledger(after_id, after_attempt, size)

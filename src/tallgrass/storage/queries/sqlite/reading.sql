@@ -8,28 +8,6 @@
 
 -- Pages are ids alone, from the index; the records of the few that are shown are read after that.
 
--- name: page(dataset, status, after, before, error_code, intent, size)
-SELECT r.wal_id FROM wal_records AS r
-WHERE dataset = :dataset AND status = :status AND wal_id > :after AND wal_id < :before
-  AND {wanted}
-ORDER BY wal_id LIMIT :size;
-
--- name: page_newest(dataset, status, after, before, error_code, intent, size)
-SELECT r.wal_id FROM wal_records AS r
-WHERE dataset = :dataset AND status = :status AND wal_id > :after AND wal_id < :before
-  AND {wanted}
-ORDER BY wal_id DESC LIMIT :size;
-
--- name: page_of_all(after, before, error_code, intent, size)
-SELECT r.wal_id FROM wal_records AS r WHERE wal_id > :after AND wal_id < :before
-  AND {wanted}
-ORDER BY wal_id LIMIT :size;
-
--- name: page_of_all_newest(after, before, error_code, intent, size)
-SELECT r.wal_id FROM wal_records AS r WHERE wal_id > :after AND wal_id < :before
-  AND {wanted}
-ORDER BY wal_id DESC LIMIT :size;
-
 -- name: stale_page(dataset, after, before, error_code, intent, size)
 SELECT r.wal_id FROM wal_records AS r
 WHERE status = 'succeeded' AND last_error_code IS NOT NULL AND wal_id > :after AND wal_id < :before
