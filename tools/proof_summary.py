@@ -41,10 +41,10 @@ def published(page: str) -> Iterator[tuple[str, str, dict[str, str]]]:
 
 
 def _told(figures: dict[str, str]) -> str:
-    """Return the figures in words, those of one store together."""
+    """Return the figures in words, those of one store together; those of a module say too much."""
     told: dict[str, list[str]] = {}
     for name, value in figures.items():
-        if name not in _ABOUT and _THROUGH_TIME not in value:
+        if name not in _ABOUT and not name.startswith("`") and _THROUGH_TIME not in value:
             where, _, what = name.rpartition(": ")
             told.setdefault(where, []).append(_figure(what, value))
     return "; ".join(

@@ -54,12 +54,13 @@ def test_figures_of_a_published_run_are_told() -> None:
 
 
 def test_figures_of_a_store_are_told_together() -> None:
-    """Those through time are left to their page; a verdict stands for itself."""
+    """Those through time, and of a module, are left to their page; a verdict stands for itself."""
     page = read(DOCS / "reference" / "reliability.md")
     for name in re.findall(r"^<!-- ([a-z-]+) -->$", page, re.MULTILINE):
         page = replaced(page, name, "Not published yet.")
     told = table({
         "date": "2026-11-16", "minutes": "30", "sqlite: units": 1000, "sqlite: memory": "9 → 8 MB",
+        "`ledger/unit.py`": "100.0% of 3",
         "sqlite: lost": 0, "sqlite: verdict": "flat", "postgres: units": 900,
     })  # fmt: skip
     assert rows(proof_summary(replaced(page, "soak", told)))[0][1] == (
