@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 CAST = ("worker", "worker", "dispatcher", "replayer", "node")
 UNITS_A_CYCLE = 8
 RESTART_EVERY_S = 4.0
+#: So many are never frozen at the same time.
+AWAKE_MIN = 2
 #: A process that does not come to its crash point within this is killed where it is.
 POINT_S_MAX = 5.0
 FAULTS = FeedFaults(
@@ -128,7 +130,9 @@ class Chaos:
             self._kill(victim)
             self._replace(victim)
         else:
-            self._freeze(self._any())
+            # Somebody must be left to be killed, and to take over what a frozen one held.
+            if len(self._awake()) > AWAKE_MIN:
+                self._freeze(self._any())
             victim = self._any()
             self._kill(victim)
             self._replace(victim)
@@ -190,7 +194,10 @@ class Chaos:
     # --- processes --------------------------------------------------------------------------------
 
     def _any(self) -> Member:
-        return self._random.choice([each for each in self._cast if not each.frozen_until])
+        return self._random.choice(self._awake())
+
+    def _awake(self) -> list[Member]:
+        return [each for each in self._cast if not each.frozen_until]
 
     def _replace(self, member: Member) -> None:
         self._cast[self._cast.index(member)] = self._start(member.role)
