@@ -93,7 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "cycles": options.cycles,
             "first seed": str(first),
             **total,
-            "named crash points struck": sum(": " in name for name in points),
+            # As words: parts of a run strike the same ones, which are not to be added up.
+            "named crash points struck": str(sum(": " in name for name in points)),
             **counts,
         },
     )

@@ -69,7 +69,7 @@ class Member:
         """Kill it; it is gone when this returns."""
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
-        self._ended = True
+        self._ended, self.frozen_until = True, 0.0
 
 
 @dataclass(kw_only=True)
