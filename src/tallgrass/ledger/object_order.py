@@ -30,6 +30,22 @@ def compare_objects(announced: ObjectReference, known: ObjectReference) -> Objec
     return ObjectOrder.INCOMPARABLE
 
 
+def orders_listed(announced: ObjectReference, listed: ObjectReference) -> bool:
+    """Tell whether an announcement has what a listing never tells: a place in the order."""
+    return bool(announced.sequencer) and not listed.sequencer
+
+
+def announced_and_listed(announced: ObjectReference, listed: ObjectReference) -> ObjectReference:
+    """Return what to expect of an object that was listed, not read yet, and is announced now.
+
+    Two that differ have no order: the announced one may be older than what was listed, or newer.
+    Whichever is read is the right one then; what stays is the place in the order.
+    """
+    if announced.etag and announced.etag == listed.etag:
+        return announced
+    return ObjectReference(sequencer=announced.sequencer)
+
+
 def _compare_sequencers(announced: str, known: str) -> ObjectOrder:
     """S3 asks to right-pad the shorter one with zeros and to compare the two as text."""
     width = max(len(announced), len(known))

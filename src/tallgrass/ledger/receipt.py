@@ -4,7 +4,7 @@ Every pair of {no record, pending, in_progress fresh, in_progress lost, failed, 
 quarantined} × {same, newer, older, incomparable object} has exactly one answer here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -99,6 +99,16 @@ def decide_receipt(
             return Decision(
                 action=Action.RECORD_NEWER if newer else Action.HELD, adopts_object=newer
             )
+
+
+def keeping_the_order(decision: Decision) -> Decision:
+    """Return the answer to an announcement that gives a listed object its place in the order.
+
+    The message may go before the unit is worked on, but not with it what it told: an older one
+    that comes again could not be recognised as older, and would take its place.
+    """
+    may_go = decision.action in {Action.DUE, Action.PARK}
+    return replace(decision, adopts_object=True) if may_go else decision
 
 
 def decide_due(known: Known, rules: LedgerRules) -> Decision:

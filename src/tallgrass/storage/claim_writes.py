@@ -9,7 +9,7 @@ from tallgrass.clock import format_instant
 from tallgrass.errors import TransactionConflict, VersionConflict
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.ledger.claim import NOT_REPLAYED, Claim, OwnedItem, Replayed, WorkerLease
-from tallgrass.ledger.receipt import Decision, Known
+from tallgrass.ledger.receipt import Action, Decision, Known
 from tallgrass.ledger.replay_reasons import DLQ_DRAIN
 from tallgrass.ledger.unit import IngestUnit
 from tallgrass.ledger.vocabulary import Intent, Status
@@ -109,7 +109,10 @@ class ClaimWrites:
         row: Row,
         reason: str = "kill_switch",
     ) -> None:
-        """Make a recorded unit due, for the time after the switch; adopt a newer object."""
+        """Make a recorded unit due, for the time after the switch; adopt a newer object.
+
+        One that is due already stays so, and for what it was.
+        """
         next_object = next_object_text(unit) if decision.adopts_object else row["next_object"]
         budget_from = known.attempts if decision.resets_budget else known.budget_from
         if known.status is Status.FAILED:
@@ -118,6 +121,8 @@ class ClaimWrites:
         if known.due_at is not None and not decision.adopts_object:
             return
         rerun = None if known.status is Status.PENDING else Intent.REINGEST.value
+        if decision.action is Action.DUE:
+            rerun = row["rerun_intent"]
         due_at = format_instant(known.due_at or self.now)
         why = "newer_object" if decision.adopts_object else reason
         self._journal(known, "park", known.status, why)

@@ -14,7 +14,12 @@ from tallgrass.errors import WorkerFenced
 from tallgrass.governance.switches import SwitchedOff, SwitchScope
 from tallgrass.ledger.budget import company_limit
 from tallgrass.ledger.claim import Claim, CommitResult, Receipt, WorkerLease
-from tallgrass.ledger.object_order import ObjectOrder, compare_objects
+from tallgrass.ledger.object_order import (
+    ObjectOrder,
+    announced_and_listed,
+    compare_objects,
+    orders_listed,
+)
 from tallgrass.ledger.outcome import Outcome
 from tallgrass.ledger.receipt import (
     NEW_UNIT,
@@ -23,6 +28,7 @@ from tallgrass.ledger.receipt import (
     Decision,
     decide_due,
     decide_receipt,
+    keeping_the_order,
 )
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.unit import IngestUnit
@@ -203,15 +209,21 @@ class Ledger:
         if unit.wal_id != known.wal_id:
             # Recorded under an older grammar: an object keeps its record and id.
             unit = replace(unit, wal_id=known.wal_id)
-        order = compare_objects(unit.object_ref, known_object(row))
+        before = known_object(row)
+        order = compare_objects(unit.object_ref, before)
         decision = decide_receipt(
             known, order, now=now, switched_off=off.stops(known.dataset), rules=self._rules
         )
+        if row["next_object"] is not None and orders_listed(unit.object_ref, before):
+            unit = replace(unit, object_ref=announced_and_listed(unit.object_ref, before))
+            decision = keeping_the_order(decision)
         claim = None
         match decision.action:
             case Action.CLAIM:
                 claim = writes.claim_known(unit, known, decision, row)
             case Action.PARK:
+                writes.park(unit, known, decision, row)
+            case Action.DUE if decision.adopts_object:
                 writes.park(unit, known, decision, row)
             case Action.QUARANTINE:
                 writes.hold_at_limit(unit, known)
