@@ -123,7 +123,7 @@ def test_old_rows_leave_for_an_archive(world: DemoWorld) -> None:
     (world.folder / "archive").mkdir()
     printed = play(world, "how-to/retention.md")
     assert len(printed) == 6
-    assert re.search(r"^attempts +\S+ +[1-9]", printed[0], re.MULTILINE)
+    assert re.search(r"^attempts +\S+ \S+Z +[1-9]", printed[0], re.MULTILINE), printed[0]
     assert len(list((world.folder / "archive").rglob("*.gz"))) >= 1
     assert "attempts" in printed[2]
     assert world.names["WAL_ID"] in printed[4]

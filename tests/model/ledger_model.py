@@ -160,16 +160,17 @@ class Model:
 
     def _on_pending(self, unit: Unit, message: Message) -> str:
         if self.is_off(unit.dataset) or (message.newer and unit.expiries):
-            if message.newer:
-                self._adopt(unit, message.order)
-                unit.version += 1
+            if not message.newer:
+                return self._let_go(unit, message, "park")
+            self._adopt(unit, message.order)
+            unit.version += 1
             return "park"
         if not message.newer:
             if unit.exhausted:
                 self._hold(unit)
                 return "quarantine"
             if self._scheduled(unit):
-                return "due"
+                return self._let_go(unit, message, "due")
         return self._claim(
             unit, message.worker, message.order, has_message=True, newer=message.newer
         )
@@ -205,7 +206,7 @@ class Model:
                 self._hold(unit)
                 return "quarantine"
             if self._scheduled(unit):
-                return "due"
+                return self._let_go(unit, message, "due")
         if self.is_off(unit.dataset) or unit.expiries:
             if message.newer:
                 self._adopt(unit, message.order)
@@ -220,6 +221,13 @@ class Model:
 
     def _scheduled(self, unit: Unit) -> bool:
         return unit.due is not None and (unit.due > self.now or unit.expiries > 0)
+
+    def _let_go(self, unit: Unit, message: Message, answer: str) -> str:
+        """Before a message goes, keep the order that it tells of an object that waits without."""
+        if unit.waiting == [None] and message.order is not None:
+            unit.waiting = [message.order]
+            unit.version += 1
+        return answer
 
     def _adopt(self, unit: Unit, order: int | None) -> None:
         """A newer object starts a new budget."""

@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallgrass.ledger.object_order import ObjectOrder, compare_objects
+from tallgrass.ledger.object_order import (
+    ObjectOrder,
+    announced_and_listed,
+    compare_objects,
+    orders_listed,
+)
 from tallgrass.ledger.unit import ObjectReference
 
 hexadecimal = st.text("0123456789ABCDEFabcdef", min_size=1, max_size=18)
@@ -119,3 +124,40 @@ def test_what_is_missing_gives_way_to_the_next(
 ) -> None:
     """Sequencer, version id, etag, in this order; what one side lacks does not count."""
     assert compare_objects(ObjectReference(**announced), ObjectReference(**known)) == order  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("announced", "listed", "orders"),
+    [
+        ({"sequencer": "01"}, {}, True),
+        ({"sequencer": "01"}, {"etag": "x", "size": 3}, True),
+        ({"sequencer": "01"}, {"sequencer": "02"}, False),
+        ({"etag": "x", "version_id": "v"}, {}, False),
+    ],
+)
+def test_only_a_sequencer_gives_a_place_in_the_order(
+    announced: dict[str, str], listed: dict[str, str], *, orders: bool
+) -> None:
+    """An etag or version id tells two objects apart, and not which of them is newer."""
+    said, known = ObjectReference(**announced), ObjectReference(**listed)  # type: ignore[arg-type]
+    assert orders_listed(said, known) is orders
+
+
+def test_a_listed_object_that_is_announced_is_expected_as_announced() -> None:
+    """The same etag: all that the announcement tells holds."""
+    said = ObjectReference(etag="x", size=3, sequencer="01", version_id="v")
+    assert announced_and_listed(said, ObjectReference(etag="x", size=3)) == said
+
+
+@pytest.mark.parametrize("listed", [{"etag": "y"}, {"size": 3}, {}])
+def test_of_two_without_an_order_whichever_is_read_is_right(listed: dict[str, str]) -> None:
+    """Nothing of either is expected; only the place in the order is kept."""
+    said = ObjectReference(etag="x", size=3, sequencer="01", version_id="v")
+    found = announced_and_listed(said, ObjectReference(**listed))  # type: ignore[arg-type]
+    assert found == ObjectReference(sequencer="01")
+
+
+def test_what_no_announcement_names_is_not_the_same() -> None:
+    """Two that tell no etag have none in common."""
+    said = ObjectReference(size=3, sequencer="01")
+    assert announced_and_listed(said, ObjectReference(size=3)) == ObjectReference(sequencer="01")

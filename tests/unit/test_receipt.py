@@ -19,6 +19,7 @@ from tallgrass.ledger.receipt import (
     Known,
     decide_due,
     decide_receipt,
+    keeping_the_order,
 )
 from tallgrass.ledger.rules import DatasetException, LedgerRules
 from tallgrass.ledger.vocabulary import Intent, Status
@@ -341,3 +342,11 @@ def test_a_due_unit_is_held_at_its_limit(used: int, action: str, budget_from: in
 def test_a_due_unit_runs_with_the_intent_it_was_given(wish: Intent | None) -> None:
     """A re-run has the intent of its wish; a unit without one is ingested."""
     assert decide_due(replace(STALE, rerun_intent=wish), RULES).intent == (wish or "ingest")
+
+
+@pytest.mark.parametrize("action", Action)
+def test_what_a_message_tells_is_kept_where_it_may_go_before_the_work(action: Action) -> None:
+    """`due` and `park` let a message go; nothing else of any answer changes."""
+    kept = keeping_the_order(Decision(action=action, wait_s=2.0))
+    expected = action in {Action.DUE, Action.PARK}
+    assert kept == Decision(action=action, wait_s=2.0, adopts_object=expected)

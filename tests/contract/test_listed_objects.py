@@ -1,0 +1,103 @@
+"""Objects that were listed before they are announced: a listing tells no place in their order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tallgrass.ledger.receipt import Action
+from tallgrass.ledger.rules import LedgerRules
+from tallgrass.ledger.unit import ObjectReference
+from tallgrass.ledger.vocabulary import Intent
+from tallgrass.storage.inventory_store import InventoryStore
+from tests.contract.scene import Scene
+from tests.support.builders import failure, overwritten, success, unit
+
+if TYPE_CHECKING:
+    from tests.support.backends import Backend
+
+OLDER, NEWER = unit(0), overwritten(0)
+#: What a listing without etags, and one with them, tells of the newer version.
+SIZED = ObjectReference(size=NEWER.object_ref.size)
+NAMED = ObjectReference(etag=NEWER.object_ref.etag, size=NEWER.object_ref.size)
+
+
+def listed(scene: Scene, reference: ObjectReference) -> None:
+    """List the object, as a backfill does."""
+    store = InventoryStore(
+        scene.stores.runner,
+        LedgerRules(),
+        worker_id="lister",
+        run_id="11111111-1111-4111-8111-111111111111",
+        intent=Intent.BACKFILL,
+    )
+    store.record_due([unit(0, object_ref=reference)])
+
+
+def answer(scene: Scene, announced: object) -> Action:
+    """Announce a version; return what becomes of it."""
+    return scene.announce(announced)[0].decision.action  # type: ignore[arg-type]
+
+
+def test_a_message_that_may_go_leaves_its_place_in_the_order(backend: Backend) -> None:
+    """While the switch is on a message is let go; an older one that comes again stays older."""
+    scene = Scene(backend)
+    listed(scene, SIZED)
+    scene.switch(is_on=True)
+    assert answer(scene, NEWER) is Action.PARK
+    assert answer(scene, OLDER) is Action.IGNORE_OLDER
+    scene.switch(is_on=False)
+    [claim] = scene.due()
+    assert claim.unit.object_ref == ObjectReference(sequencer=NEWER.object_ref.sequencer)
+
+
+def test_so_does_one_whose_unit_is_due_by_itself(backend: Backend) -> None:
+    """A unit that lost its worker runs by the ledger's schedule; when and why does not change."""
+    scene = Scene(backend)
+    listed(scene, ObjectReference(size=1))
+    [lost] = scene.due()
+    scene.crash()
+    listed(scene, SIZED)
+    before = scene.row(lost.wal_id)
+    assert answer(scene, NEWER) is Action.DUE
+    after = scene.row(lost.wal_id)
+    assert (after["due_at"], after["status"], after["rerun_intent"]) == (
+        before["due_at"], "pending", None,
+    )  # fmt: skip
+    assert answer(scene, OLDER) is Action.IGNORE_OLDER
+    [claim] = scene.due()
+    assert claim.unit.object_ref.sequencer == NEWER.object_ref.sequencer
+
+
+def test_a_rerun_that_is_due_stays_what_it_was(backend: Backend) -> None:
+    """What a message tells of a finished unit's object is kept; the re-run keeps its intent."""
+    scene = Scene(backend)
+    listed(scene, ObjectReference(size=1))
+    [claim] = scene.due()
+    scene.commit(success(claim))
+    listed(scene, SIZED)
+    scene.due()
+    scene.crash()
+    listed(scene, ObjectReference(size=3))
+    backend.sql("UPDATE wal_records SET rerun_intent = 'repair', version = version + 1")
+    assert answer(scene, NEWER) is Action.DUE
+    assert scene.row(claim.wal_id)["rerun_intent"] == "repair"
+    assert answer(scene, OLDER) is Action.IGNORE_OLDER
+
+
+def test_the_same_version_is_expected_as_announced(backend: Backend) -> None:
+    """The listed etag is the announced one: the attempt expects all that the message tells."""
+    scene = Scene(backend)
+    listed(scene, NAMED)
+    assert scene.claim(NEWER).unit.object_ref == NEWER.object_ref
+
+
+def test_an_old_message_does_not_undo_what_a_listing_found(backend: Backend) -> None:
+    """Nobody can order the two, so any version is right: no etag is expected that is gone."""
+    scene = Scene(backend)
+    scene.commit(failure(scene.claim(OLDER)))
+    listed(scene, NAMED)
+    claim = scene.claim(OLDER)
+    assert claim.unit.object_ref == ObjectReference(sequencer=OLDER.object_ref.sequencer)
+    scene.commit(success(claim, read_etag=NEWER.object_ref.etag))
+    assert answer(scene, OLDER) is Action.DUPLICATE
+    assert answer(scene, NEWER) is Action.CLAIM
