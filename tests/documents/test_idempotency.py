@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tallgrass.bootstrap.sinks import open_target, sink_resources
+from tallgrass.config import load_config
 from tallgrass.error_codes import registry
 from tallgrass.outbox.publication import Facts
 from tallgrass.settings import SETTINGS
 from tests.documents.markdown import DOCS, ROOT, read, rows, section
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FOLDER = DOCS / "idempotency"
 NAMES = (
@@ -62,3 +69,15 @@ def test_settings_errors_and_facts_are_the_codes_own() -> None:
     rules = rows(section(read(FOLDER / "outbox.md"), "Payload rules"))
     assert {code.strip("`") for _, code in rules} <= set(registry())
     assert len(Facts._fields) == 10
+
+
+def test_the_routes_that_are_shown_can_be_used(tmp_path: Path, aws_environment: None) -> None:
+    """The configuration is read, and its target opens with the settings that it is given."""
+    shown = re.findall(
+        r"^    .*\n|^\n", section(read(FOLDER / "outbox.md"), "Routing"), re.MULTILINE
+    )
+    file = tmp_path / "tallgrass.toml"
+    file.write_text(textwrap.dedent("".join(shown)), encoding="utf-8")
+    config = load_config(file=file, environment={})
+    with sink_resources(config) as resources:
+        open_target(config.routing.targets["lake"], resources).close()
