@@ -111,6 +111,12 @@ CORPUS: list[tuple[str, list[str]]] = [
     ("38.97N 95.23W", ["38.97", "95.23"]),
     ("N38.9717 W95.2353", ["38.9717", "95.2353"]),
     ("at \u221295.2353/38.9717", ["95.2353", "38.9717"]),
+    # places in the keys of objects
+    ("s3://nests/obs/38.9717_-95.2353/20260601_120000.csv is gone", ["38.9717", "95.2353"]),
+    ("s3://nests/lat38.9717_lon-95.2353.csv is gone", ["38.9717", "95.2353"]),
+    ("s3://nests/site_lat_38.9717/x.csv is gone", ["38.9717"]),
+    ("s3://nests/obs_38.9717N_95.2353W.csv is gone", ["38.9717", "95.2353"]),
+    ("s3://nests/obs_N38.9717W095.2353.csv is gone", ["38.9717", "95.2353"]),
 ]
 
 #: What helps an operator and is no secret.
@@ -124,6 +130,8 @@ HARMLESS = [
     "operator metadata-extract raised KeyError: 'time_coverage_start'",
     "HTTP 503 from catalog after 3 tries, 2.5 s",
     "KTWX20260308_075959_V06: volume header says AR2V0006",
+    "CONUS/RadarOnly_QPE_15M_00.00/MRMS_RadarOnly_QPE_15M_00.00_20240229-234500.grib2.gz is gone",
+    "blendv5.0_conus_sky_2026-10-05T12:00_2026-10-05T13:00.tif is gone",
 ]
 
 

@@ -29,9 +29,11 @@ _VALUE = r"""(?:
     | \S+
 )"""
 _SIGN = r"[-+\u2212]?"
-_AXIS = r"\b (?:[a-z]+_)? (?:lat(?:itude)?|lon(?:gitude)?|lng) (?:_[a-z]+)? \b"
-_LABEL = rf"""{_AXIS} ['"]? (?: \s*[=:]\s* | \s+(?:(?:of|is|was)\s+)? )"""
-_COMPASS = r"(?-i:[NSEW])\b"
+#: Where a word begins and ends in the key of an object, too: an underscore is no letter there.
+_BEGIN, _END = r"(?<![^\W_])", r"(?![^\W_])"
+_AXIS = rf"{_BEGIN} (?:[a-z]+_)? (?:lat(?:itude)?|lon(?:gitude)?|lng) (?:_[a-z]+)? (?![^\W\d_])"
+_LABEL = rf"""{_AXIS} ['"]? (?: \s*[=:]\s* | \s+(?:(?:of|is|was)\s+)? | _?(?={_SIGN}\d) )"""
+_COMPASS = rf"(?-i:[NSEW]){_END}"
 _DEGREES = rf"{_SIGN} \d{{1,3}}\.\d+ (?:\s*°?\s*{_COMPASS})?"
 _NUMBERS = r"[-+\u2212\d.,\s\[\](){}]"
 
@@ -136,10 +138,10 @@ _PLACES = (
     _pattern(
         rf"\b(?:multi)?(?:point|linestring|polygon) \s* z?m? \s* \( {_NUMBERS}+", "[coordinates] "
     ),
-    # 38.9, -95.2 and lat=38.9 lon=-95.2; one of them alone; N38.9; 38°58'18"N.
-    _pattern(rf"(?:{_LABEL})? {_DEGREES} [\s,;/]+ (?:{_LABEL})? {_DEGREES}", "[coordinates]"),
-    _pattern(rf"{_LABEL} {_SIGN} \d{{1,3}}(?:\.\d+)?\b", "[coordinates]"),
-    _pattern(r"\b(?-i:[NSEW])\s?\d{1,3}\.\d+", "[coordinates]"),
+    # 38.9, -95.2 and lat=38.9 lon=-95.2; obs_38.9_-95.2; one of them alone; N38.9; 38°58'18"N.
+    _pattern(rf"(?:{_LABEL})? {_DEGREES} [\s,;/_]+ (?:{_LABEL})? {_DEGREES}", "[coordinates]"),
+    _pattern(rf"{_LABEL} {_SIGN} \d{{1,3}}(?:\.\d+)? {_END}", "[coordinates]"),
+    _pattern(rf"{_BEGIN}(?-i:[NSEW])\s?\d{{1,3}}\.\d+", "[coordinates]"),
     _pattern(
         rf"""{_SIGN} \d{{1,3}}(?:\.\d+)?\s*°
              (?: \s*\d{{1,2}}(?:\.\d+)?\s*['\u2032\u2019]
