@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tallgrass.governance.policy import Policies, Policy
-from tallgrass.views.places import Telling, around, in_words, item_as_told, telling_of, told
+from tallgrass.views.places import (
+    Telling,
+    around,
+    evidence_as_told,
+    field_as_told,
+    in_words,
+    item_as_told,
+    telling_of,
+    told,
+)
 
 if TYPE_CHECKING:
     from tallgrass.stac.geometry import Box
@@ -99,3 +108,47 @@ def test_evidence_is_made_coarse_too() -> None:
     text = json.dumps(told(evidence, Telling(refusal=None, degrees=1.0)))
     assert "38.9" not in text
     assert "95.2" not in text
+
+
+def test_an_outline_and_a_grid_that_were_read_are_not_told_exactly() -> None:
+    """The ring of a footprint is rounded; a grid places every pixel, so it is left out."""
+    header = {
+        "format": "grib2",
+        "bbox": [-95.235, 38.971, -94.235, 39.971],
+        "footprint": [[-95.235, 38.971], [-94.235, 38.971], [-94.235, 39.971]],
+        "grid": {"kind": "lambert", "origin": [38.5, -97.5], "x": [-2697520.1, 2696479.8]},
+    }
+    evidence = {"etag": "e", "header": header, "size": 1}
+    shown = evidence_as_told(evidence, Telling(refusal=None, degrees=0.1))
+    assert shown["header"] == {
+        "format": "grib2",
+        "bbox": [-95.2, 39.0, -94.2, 40.0],
+        "footprint": [[-95.2, 39.0], [-94.2, 39.0], [-94.2, 40.0]],
+    }
+    assert evidence_as_told(evidence, Telling(refusal=None, degrees=0.0)) == evidence
+    assert evidence_as_told(evidence, Telling(refusal="no longer", degrees=0.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("pointer", "value", "shown"),
+    [
+        ("/bbox/1", "38.971", "39.0"),
+        ("/geometry/coordinates/0", "[[-95.235,38.971],[-94.235,3…", "[[-95.2,39.0],[-94.2,3…"),
+        ("/geometry", '{"coordinates":[-95.235,38.971],"type":"Point"}',
+         '{"coordinates":[-95.2,39.0],"type":"Point"}'),
+        ("/properties/site:latitude", "38.971", "39.0"),
+        ("/properties/proj:transform/2", "-2697520.1", '"withheld"'),
+        ("/properties/site", '{"geohash":"9yzey","lat":38.971}', '{"lat":39.0}'),
+        ("/assets/data/href", '"s3://b/38.971,-95.235.nc"', '"s3://b/39.0,-95.2.nc"'),
+        ("/properties/gsd", "2000.125", "2000.125"),
+        ("/properties/datetime", None, None),
+    ],
+)  # fmt: skip
+def test_a_field_by_itself_is_told_no_more_exactly(
+    pointer: str, value: str | None, shown: str | None
+) -> None:
+    """By its way and by its value, as a comparison of two documents has it."""
+    assert field_as_told(pointer, value, Telling(refusal=None, degrees=0.1)) == shown
+    assert field_as_told(pointer, value, Telling(refusal=None, degrees=0.0)) == value
+    hidden = None if value is None else '"withheld"'
+    assert field_as_told(pointer, value, Telling(refusal="no longer", degrees=0.0)) == hidden

@@ -26,6 +26,7 @@ from tallgrass.errors import InvalidInput
 from tallgrass.governance.actors import Actor, Role
 from tallgrass.governance.audit import AuditEntry, StoredEntry
 from tallgrass.views.governance import entry_document
+from tallgrass.views.places import judgement_as_told, telling_of
 
 _TEXT_MAX = 300
 _SAMPLE_MAX = 100_000
@@ -192,7 +193,12 @@ def start_verify(here: Service, actor: Actor, wish: VerifyWish) -> Job:
     def work(side: JobSide) -> Mapping[str, Any]:
         def walk(stores: Stores, tell: Callable[[int], None]) -> Mapping[str, Any]:
             report = verify(here.config, stores, request, catalogue=here.catalogue, progress=tell)
-            return {"holds": report.holds, **report.document()}
+            document = report.document()
+            units = [
+                judgement_as_told(each, telling_of(here.policies, each["dataset"]))
+                for each in document["units"]
+            ]
+            return {"holds": report.holds, **document, "units": units}
 
         return _walking(here, side, walk, "verified")
 

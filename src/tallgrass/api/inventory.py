@@ -22,6 +22,7 @@ from tallgrass.bootstrap.stores import open_current_stores
 from tallgrass.errors import InvalidInput
 from tallgrass.governance.actors import Actor, Role
 from tallgrass.inventory.backfill import BackfillReport
+from tallgrass.views.places import telling_of, told
 from tallgrass.views.text import plain
 from tallgrass.views.times import time_or_date
 
@@ -163,8 +164,8 @@ def begin_backfill(here: Service, actor: Actor, request: BackfillRequest) -> Job
         with closing(stores):
             by = None if request.dry_run else actor
             report = run_backfill(here.config, stores, here.catalogue, request, around, by=by)
-        told = {"dataset": request.dataset, "dry_run": request.dry_run, "stopped": side.stop()}
-        return {**told, **report.document()}
+        asked = {"dataset": request.dataset, "dry_run": request.dry_run, "stopped": side.stop()}
+        return {**asked, **report.document()}
 
     return here.jobs.start(JobKind.BACKFILL, request.dataset, work, by=actor.name)
 
@@ -173,7 +174,7 @@ def begin_reconcile(here: Service, actor: Actor, request: ReconcileRequest, limi
     """Compare in the background."""
 
     def work(side: JobSide) -> dict[str, Any]:
-        told = FirstFindings(limit)
+        first = FirstFindings(limit)
         with closing(open_current_stores(here.config, read_only=True)) as stores:
             compared = Reconciliation(
                 here.config,
@@ -183,11 +184,12 @@ def begin_reconcile(here: Service, actor: Actor, request: ReconcileRequest, limi
                 progress=lambda number: side.tell({"compared": number}),
             )
             for finding in compared.findings():
-                told.take(finding)
+                first.take(finding)
                 if side.stop():
                     break
-        document: dict[str, Any] = plain(
-            reconcile_document(request, compared.report, told.findings)
+        document: dict[str, Any] = told(
+            reconcile_document(request, compared.report, first.findings),
+            telling_of(here.policies, request.dataset),
         )
         return document
 

@@ -1,7 +1,8 @@
 """Replay runs: begun, taken up again, and what they came to, field by field."""
 
+from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field
@@ -14,7 +15,7 @@ from tallgrass.api.paging import next_link as link_to
 from tallgrass.api.problems import documented
 from tallgrass.api.replay_starting import Pacing, job_of, resuming, start_replay
 from tallgrass.api.replay_wish import Word
-from tallgrass.api.service import Here
+from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer, writer
 from tallgrass.bootstrap.replay_preparing import ReplayRequest
 from tallgrass.bootstrap.replay_runs import (
@@ -27,7 +28,8 @@ from tallgrass.bootstrap.replay_runs import (
 )
 from tallgrass.bootstrap.stores import Stores
 from tallgrass.governance.actors import Actor, Role
-from tallgrass.replay.run import Run, RunReport
+from tallgrass.replay.run import Run, RunRecord, RunReport
+from tallgrass.views.places import changes_as_told
 from tallgrass.views.records import require_cursor
 from tallgrass.views.replays import run_document, run_record_document
 
@@ -131,7 +133,7 @@ def list_run_records(
         find_run(stores, run_id)
         found, place = page_of_records(stores, run_id, after=after, limit=limit)
     following = place and encode_cursor("run-records", place)
-    document = {"records": [run_record_document(each) for each in found], "next_cursor": following}
+    document = {"records": _told(here, found), "next_cursor": following}
     return answer(request, document, headers=link_to(request, following))
 
 
@@ -163,7 +165,7 @@ def list_run_changes(
             stores, run_id, after=after, limit=limit, unexpected=unexpected
         )
     following = place and encode_cursor("run-records", place)
-    document = {"records": [run_record_document(each) for each in found], "next_cursor": following}
+    document = {"records": _told(here, found), "next_cursor": following}
     return answer(request, document, headers=link_to(request, following))
 
 
@@ -180,7 +182,7 @@ def list_unit_changes(
     with here.reading.lent() as stores:
         name = stores.reader.record(wal_id).wal_id
         found = [each for each in replayed_records(stores, name) if each.changes or each.mismatch]
-    return answer(request, {"records": [run_record_document(each) for each in found]})
+    return answer(request, {"records": _told(here, found)})
 
 
 @router.post(
@@ -210,6 +212,10 @@ def resume_run(here: Here, actor: Operator, run_id: RunId, wish: Pace) -> Respon
     with here.reading.lent() as stores:
         request = resuming(here, stores, run_id)
     return started(start_replay(here, actor, request, wish.pacing()))
+
+
+def _told(here: Service, records: Iterable[RunRecord]) -> list[dict[str, Any]]:
+    return [run_record_document(each) for each in changes_as_told(here.policies, records)]
 
 
 def _after(cursor: str | None) -> str | None:

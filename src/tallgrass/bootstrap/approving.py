@@ -24,6 +24,7 @@ from tallgrass.ledger.vocabulary import Status
 from tallgrass.replay.dead_letter_plan import is_drain_plan, read_plan
 from tallgrass.replay.plan import PlanAction
 from tallgrass.replay.plan_file import PlanReading
+from tallgrass.views.places import telling_of, told
 
 
 def subject_of_plan(lines: BinaryIO) -> Subject:
@@ -66,7 +67,11 @@ def subject_of_release(stores: Stores, policies: Policies, names: Sequence[str])
         if policy := policies.of(record.dataset):
             needed = max(needed, approvals_needed(Action.RELEASE, policy, None))
     shown = {
-        "objects": {record.wal_id: record.object_uri for record in records},
+        # It is kept beyond the ledger and shown to approvers: no more exact than anywhere else.
+        "objects": {
+            record.wal_id: told(record.object_uri, telling_of(policies, record.dataset))
+            for record in records
+        },
         "codes": {record.wal_id: record.last_error_code for record in records},
     }
     units = [(record.wal_id, record.version) for record in records]

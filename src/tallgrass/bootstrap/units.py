@@ -1,7 +1,7 @@
 """One unit with everything that is known of it, and units found by a name or its beginning."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import orjson
@@ -10,7 +10,15 @@ from tallgrass.bootstrap.stores import Stores
 from tallgrass.governance.policy import Policies
 from tallgrass.ledger.record import WalAttempt, WalRecord
 from tallgrass.replay.run import RunRecord
-from tallgrass.views.places import Telling, item_as_told, record_as_told, telling_of, told
+from tallgrass.views.places import (
+    Telling,
+    changes_as_told,
+    evidence_as_told,
+    item_as_told,
+    record_as_told,
+    telling_of,
+    told,
+)
 from tallgrass.views.records import unit_document
 
 #: Shorter beginnings of an id say next to nothing.
@@ -67,22 +75,8 @@ def read_activities(stores: Stores, policies: Policies, record: WalRecord) -> li
 
 def read_changes(stores: Stores, policies: Policies, record: WalRecord) -> list[RunRecord]:
     """Return the replays that changed something in a unit, and what."""
-    telling = telling_of(policies, record.dataset)
-    return [
-        replace(
-            each,
-            changes=tuple(
-                replace(
-                    change,
-                    before=told(change.before, telling),
-                    after=told(change.after, telling),
-                )
-                for change in each.changes
-            ),
-        )
-        for each in stores.replay_runs.records_of_unit(record.wal_id)
-        if each.changes
-    ]
+    found = stores.replay_runs.records_of_unit(record.wal_id)
+    return changes_as_told(policies, [each for each in found if each.changes])
 
 
 def find_units(stores: Stores, text: str, *, after: str | None, size: int) -> Found:
@@ -127,7 +121,7 @@ def _attempt(attempt: WalAttempt, telling: Telling) -> dict[str, Any]:
     values = {each.name: getattr(attempt, each.name) for each in fields(attempt)}
     # Words of a vocabulary are texts too, and stay what they are.
     texts = {name: told(value, telling) for name, value in values.items() if type(value) is str}
-    return {**values, **texts, "evidence": told(_parsed(attempt.evidence), telling)}
+    return {**values, **texts, "evidence": evidence_as_told(_parsed(attempt.evidence), telling)}
 
 
 def _parsed(body: bytes | None) -> Any:

@@ -21,6 +21,7 @@ from tallgrass.errors import UnknownRecord
 from tallgrass.governance.actors import Role
 from tallgrass.governance.policy import ReplayMode
 from tallgrass.replay.run import Run, RunState
+from tallgrass.views.places import changes_as_told
 from tallgrass.views.records import require_cursor
 
 _RECORDS = 25
@@ -64,8 +65,8 @@ def _values(request: Request, here: Service, signed: Signed, run_id: str) -> dic
         progress = _progress(here, stores, run)
     return {
         **progress,
-        "records": records,
-        "changes": changes,
+        "records": changes_as_told(here.policies, records),
+        "changes": changes_as_told(here.policies, changes),
         "next_records": more_records and encode_cursor(_KIND, more_records),
         "next_changes": more_changes and encode_cursor(_KIND, more_changes),
         "query": urlencode(cursors),

@@ -5,11 +5,14 @@ both ways. What tells a place in a form that cannot be made coarser is left out 
 document.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
+
+from tallgrass.canonical_json import canonical_text
 
 #: Longitude and latitude in degrees.
 Position = tuple[float, float]
@@ -28,12 +31,14 @@ _POINTS = frozenset(
     {
         "point", "points", "position", "positions", "location", "locations", "loc", "centroid",
         "center", "centre", "coord", "coords", "lonlat", "lnglat", "latlon", "latlng", "latlong",
-        "lon_lat", "lat_lon", "track", "path", "trajectory", "waypoints", "vertices",
+        "lon_lat", "lat_lon", "track", "path", "trajectory", "waypoints", "vertices", "footprint",
     }
 )  # fmt: skip
 #: As many libraries of maps name the two.
 _X, _Y = "x", "y"
 _BOXES = frozenset({"bbox", "bounds", "extent", "bounding_box"})
+#: What holds places below it, whatever stands between.
+_HOLDS_PLACES = _POINTS | _BOXES | {"coordinates", "geometry"}
 #: Cells, projected places and the like: no decimal of theirs can be rounded off.
 _WITHHELD = frozenset(
     {
@@ -42,6 +47,11 @@ _WITHHELD = frozenset(
         "proj:bbox", "proj:geometry", "proj:centroid", "proj:transform",
     }
 )  # fmt: skip
+
+#: Fields of the projection extension place every pixel.
+PROJECTION = "proj:"
+#: Stands for a value that tells a place and cannot be made coarser; it is JSON.
+WITHHELD = '"withheld"'
 
 _NUMBER = r"[-+]?\d{1,3}\.\d+"
 #: Two numbers with decimals, close together: 38.97,-95.23 and lat=38.97&lon=-95.23 and POINT(…).
@@ -129,6 +139,24 @@ def snapped(value: Any, decimals: int, key: str = "") -> Any:
     if isinstance(value, float) and _is_axis(key):
         return _coarse(value, decimals)
     return value
+
+
+def snapped_field(pointer: str, value: str, decimals: int) -> str:
+    """Return one field of a document, at a JSON Pointer and written as JSON, with coarser places.
+
+    A number of a box or of a geometry says by its way alone what it is. A value that was cut off is
+    no JSON any more: all its decimals are taken for places.
+    """
+    names = pointer.lower().split("/")
+    if any(name in _WITHHELD or name.startswith(PROJECTION) for name in names):
+        return WITHHELD
+    if any(name in _HOLDS_PLACES for name in names):
+        return _coarse_text(value, decimals, is_degrees=True)
+    try:
+        parsed = json.loads(value)
+    except ValueError:
+        return _coarse_text(value, decimals, is_degrees=True)
+    return canonical_text(snapped(parsed, decimals, names[-1]))
 
 
 def _positions_under(key: str, value: Any) -> tuple[Position, ...]:

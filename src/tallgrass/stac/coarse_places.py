@@ -4,18 +4,16 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
-from tallgrass.governance.places import snapped
+from tallgrass.governance.places import PROJECTION, snapped
 from tallgrass.stac.geometry import Box
 
 _LONGITUDE_MAX = 180
 _LATITUDE_MAX = 90
-#: Fields of the projection extension place every pixel.
-_PROJECTION = "proj:"
 
 
 def coarse_properties(properties: Mapping[str, object], degrees: float) -> dict[str, Any]:
     """Return properties without exact places."""
-    kept = {name: each for name, each in properties.items() if not name.startswith(_PROJECTION)}
+    kept = {name: each for name, each in properties.items() if not name.startswith(PROJECTION)}
     coarse: dict[str, Any] = snapped(kept, decimals_of(degrees))
     return coarse
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tallgrass.governance.gate import Action, GateRequest, gate
-from tallgrass.governance.places import snapped
+from tallgrass.governance.places import WITHHELD, snapped, snapped_field
 from tallgrass.stac.coarse_places import coarse_box, coarse_properties, decimals_of
 from tallgrass.stac.geometry import box_of, geometry_of
 from tallgrass.views.text import plain
@@ -20,12 +20,17 @@ if TYPE_CHECKING:
 
     from tallgrass.governance.policy import Policies
     from tallgrass.ledger.record import WalRecord
+    from tallgrass.replay.run import RunRecord
     from tallgrass.stac.geometry import Box
 
 _ROUND = 360.0
 _EDGE = 180.0
 #: Members of an item that tell where it lies.
 _PLACES = frozenset({"geometry", "bbox", "properties"})
+#: What of an object's header places every pixel of it.
+_GRID = "grid"
+#: The values of a field that verification compares.
+_SIDES = ("stored", "found")
 #: Fields of a record that may spell coordinates.
 _WORDS_OF_A_RECORD = (
     "object_uri",
@@ -70,6 +75,39 @@ def record_as_told(record: WalRecord, telling: Telling) -> WalRecord:
     )
 
 
+def evidence_as_told(evidence: Mapping[str, Any] | None, telling: Telling) -> Any:
+    """Return what was read of an object as it may be told; None where it may not."""
+    if evidence is None or telling.refusal is not None:
+        return None
+    if not telling.degrees:
+        return evidence
+    header = {name: each for name, each in evidence["header"].items() if name != _GRID}
+    return told({**evidence, "header": header}, telling)
+
+
+def field_as_told(pointer: str, value: str | None, telling: Telling) -> str | None:
+    """Return one field of a document, written as JSON, as it may be told."""
+    if value is None or (telling.refusal is None and not telling.degrees):
+        return value
+    if telling.refusal is not None:
+        return WITHHELD
+    return snapped_field(pointer, value, decimals_of(telling.degrees))
+
+
+def changes_as_told(policies: Policies, records: Iterable[RunRecord]) -> list[RunRecord]:
+    """Return what came of records of replays; the former values of fields are places too."""
+    return [_changes(each, telling_of(policies, each.dataset)) for each in records]
+
+
+def judgement_as_told(unit: Mapping[str, Any], telling: Telling) -> dict[str, Any]:
+    """Return what verification found of a unit, field by field, as it may be told."""
+    fields = [
+        {**each, **{name: field_as_told(each["field"], each[name], telling) for name in _SIDES}}
+        for each in unit["fields"]
+    ]
+    return {**told({**unit, "fields": ()}, telling), "fields": fields}
+
+
 def item_as_told(item: Mapping[str, Any] | None, telling: Telling) -> dict[str, Any] | None:
     """Return an item as it may be told; None where it may not."""
     if item is None or telling.refusal is not None:
@@ -88,6 +126,18 @@ def item_as_told(item: Mapping[str, Any] | None, telling: Telling) -> dict[str, 
 def box_of_item(item: Mapping[str, Any]) -> Box | None:
     """Return the box that an item lies in; None where it has no place."""
     return None if item.get("bbox") is None else _flat(item["bbox"])
+
+
+def _changes(record: RunRecord, telling: Telling) -> RunRecord:
+    changes = [
+        replace(
+            each,
+            before=field_as_told(each.pointer, each.before, telling),
+            after=field_as_told(each.pointer, each.after, telling),
+        )
+        for each in record.changes
+    ]
+    return replace(record, changes=tuple(changes))
 
 
 def around(boxes: Iterable[Box]) -> Box | None:
