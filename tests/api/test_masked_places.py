@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tallgrass.intake.message import PoisonMessage
 from tests.pipeline.scene import thing
 from tests.replay.scene import Replays
 from tests.support.builders import failure, unit
@@ -54,6 +55,57 @@ def test_a_request_for_a_release_tells_no_exact_place(backend: Backend) -> None:
         assert page.status_code == 200
         assert "38.97" not in page.text
     assert "38.97" not in backend.sql("SELECT summary FROM approvals")[0][0]
+
+
+EXACT = [
+    "/ledger/export",
+    "/retention/archives/1",
+    "/retention/search?since=2026-01-01",
+    "/poison/1?body=true",
+    "/records?find=s3://noaa-goes19/obs/38.9",
+    "/records?find=s3://noaa-goes19/obs/38.8",
+    "/replay/plan?bucket_prefix=s3://noaa-goes19/obs/38.9&since=2026-01-01",
+]
+
+
+@pytest.mark.parametrize("path", EXACT)
+def test_what_is_kept_with_exact_places_needs_an_operator(backend: Backend, path: str) -> None:
+    """Rows and messages as they are, and looks for a key by its digits, are not for viewers."""
+    set_up(backend)
+    hold(backend, unit(1, object_uri=PLACE))
+    with console_of(masked(backend)) as console:
+        for client in (console.program("vera"), console.browser_of()):
+            answer = client.get(f"{API}{path}")
+            assert (answer.status_code, answer.json()["code"]) == (403, "not_authorized")
+        assert console.program("otto").get(f"{API}{path}").status_code in {200, 404}
+    with console_of(backend.config()) as console:
+        assert console.program("vera").get(f"{API}{path}").status_code in {200, 404}
+
+
+def test_pages_keep_exact_places_from_viewers(backend: Backend) -> None:
+    """The body of a message is an operator's; a whole address still leads to its unit."""
+    set_up(backend)
+    (held,) = hold(backend, unit(1, object_uri=PLACE))
+    stores = backend.open()
+    message = PoisonMessage(
+        queue="q",
+        body=b'{"key": "obs/38.9717_-95.2353/x"}',
+        message_id="m",
+        error_code="invalid_input",
+        error_message="no",
+    )
+    stores.poison.put([message])
+    stores.close()
+    with console_of(masked(backend)) as console:
+        vera, otto = console.browser_of(), console.program("otto")
+        page = vera.get("/poison/1")
+        assert (page.status_code, "38.97" in page.text) == (200, False)
+        assert "38.97" in otto.get("/poison/1").text
+        found = vera.get("/records", params={"find": PLACE})
+        assert (found.status_code, found.headers["location"]) == (303, f"/records/{held}")
+        for path in ("/records?find=", "/replay/plan?bucket_prefix="):
+            assert vera.get(f"{path}s3://noaa-goes19/obs/38.9").status_code == 403
+        assert vera.get("/records?find=s3://noaa-goes19/obs/").status_code == 200
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

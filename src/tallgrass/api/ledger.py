@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from tallgrass.api.answers import answer, documents
 from tallgrass.api.problems import documented
 from tallgrass.api.service import Here
-from tallgrass.api.sign_in import Viewer
+from tallgrass.api.sign_in import Viewer, require_exact
 from tallgrass.api.streaming import LINES, lines_from_stores
 from tallgrass.bootstrap.queue_report import queue_document, require_queue
 from tallgrass.bootstrap.stores import export_ledger
@@ -57,8 +57,12 @@ def history(
 
 
 @router.get("/ledger/export", responses=documented() | LINES, response_class=StreamingResponse)
-def export(here: Here, _signed: Viewer) -> StreamingResponse:
-    """Return all records with their attempts, transitions and notes, as `wal import` reads them."""
+def export(request: Request, here: Here, signed: Viewer) -> StreamingResponse:
+    """Return all records with their attempts, transitions and notes, as `wal import` reads them.
+
+    They are as they are kept: where places of a dataset are masked, an operator's token is needed.
+    """
+    require_exact(request, signed, "wal_export")
     return lines_from_stores(here, export_ledger, "ledger.jsonl")
 
 

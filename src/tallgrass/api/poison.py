@@ -18,7 +18,7 @@ from tallgrass.api.paging import (
 )
 from tallgrass.api.problems import documented
 from tallgrass.api.service import Here, Service
-from tallgrass.api.sign_in import Viewer, writer
+from tallgrass.api.sign_in import Viewer, require_exact, writer
 from tallgrass.bootstrap.feeding import FeedReport, FeedRequest, feed_poison
 from tallgrass.bootstrap.stores import Stores
 from tallgrass.errors import InvalidInput, Refused
@@ -87,12 +87,17 @@ def list_messages(
 def show_message(
     request: Request,
     here: Here,
-    _signed: Viewer,
+    signed: Viewer,
     poison_id: Annotated[int, Path(ge=1, le=_NUMBER_MAX)],
     *,
     body: bool = False,
 ) -> Response:
-    """Show one message; a body that is no text comes in base64."""
+    """Show one message; a body that is no text comes in base64.
+
+    Bodies are as they came: where places of a dataset are masked, an operator's token is needed.
+    """
+    if body:
+        require_exact(request, signed, "poison_show")
     with here.reading.lent() as stores:
         return answer(request, read_message(stores, poison_id, with_body=body))
 

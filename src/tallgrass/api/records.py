@@ -13,7 +13,7 @@ from tallgrass.api.paging import LIMIT_DEFAULT, Cursor, Limit, decode_cursor, en
 from tallgrass.api.paging import next_link as link_to
 from tallgrass.api.problems import documented
 from tallgrass.api.service import Here, Service
-from tallgrass.api.sign_in import Viewer
+from tallgrass.api.sign_in import Viewer, require_beginning
 from tallgrass.bootstrap.stores import Stores
 from tallgrass.bootstrap.units import find_units, read_unit
 from tallgrass.errors import InvalidInput
@@ -66,7 +66,7 @@ class Order(StrEnum):
 def list_records(  # noqa: PLR0913 - one a filter
     request: Request,
     here: Here,
-    _signed: Viewer,
+    signed: Viewer,
     *,
     dataset: Names = [],  # noqa: B006 - FastAPI copies it
     status: Names = [],  # noqa: B006
@@ -105,7 +105,9 @@ def list_records(  # noqa: PLR0913 - one a filter
         raise InvalidInput("find stands alone: leave the other filters out")
     with here.reading.lent() as stores:
         if name:
-            records, following, _ = read_found(stores, name, cursor=cursor, limit=limit)
+            records, following, exact = read_found(stores, name, cursor=cursor, limit=limit)
+            if not exact:
+                require_beginning(request, signed, name, "record_find")
         else:
             records, following = read_page(stores, wanted, order=order, cursor=cursor, limit=limit)
         codes = stores.reader.codes(wanted.datasets, look_at_most=CODES_AMONG)

@@ -12,7 +12,7 @@ from tallgrass.api.etags import require_tag
 from tallgrass.api.problems import documented
 from tallgrass.api.replay_wish import PlanText, ReplayWish
 from tallgrass.api.service import Here, Service
-from tallgrass.api.sign_in import Viewer, writer
+from tallgrass.api.sign_in import Signed, Viewer, require_beginning, writer
 from tallgrass.bootstrap.approving import subject_of_plan
 from tallgrass.bootstrap.plan_making import MadePlan, compare_plan, make_plan
 from tallgrass.governance.actors import Actor, Role
@@ -57,9 +57,10 @@ class BroughtPlan(Body):
     response_class=Response,
 )
 def look_at_plan(
-    request: Request, here: Here, _signed: Viewer, question: Annotated[PlanQuestion, Query()]
+    request: Request, here: Here, signed: Viewer, question: Annotated[PlanQuestion, Query()]
 ) -> Response:
     """Make the plan of a replay and no more: a dry run."""
+    require_prefix(request, signed, question)
     made, preview = dry_run(here, question, rows=question.rows, compare=question.compare)
     document = {**made.document, "rows": made.rows}
     if preview is not None:
@@ -84,6 +85,11 @@ def save_selection(here: Here, _signed: Viewer, wish: Annotated[ReplayWish, Quer
     text = render_selection(asked.selection, env=here.config.text("env"), reason=asked.reason)
     told = {"Content-Disposition": 'attachment; filename="selection.yaml"'}
     return Response(text.encode(), media_type="application/yaml", headers=told)
+
+
+def require_prefix(request: Request, signed: Signed, wish: ReplayWish) -> None:
+    """Refuse a wish whose prefix could tell a place digit by digit to who may not know it."""
+    require_beginning(request, signed, wish.selected().selection.bucket_prefix, "replay_plan")
 
 
 def dry_run(

@@ -15,7 +15,7 @@ from tallgrass.api.jobs import Job, JobKind, JobSide
 from tallgrass.api.paging import LIMIT_DEFAULT, Limit
 from tallgrass.api.problems import documented
 from tallgrass.api.service import Here, Service
-from tallgrass.api.sign_in import Viewer, writer
+from tallgrass.api.sign_in import Viewer, require_exact, writer
 from tallgrass.bootstrap.retaining import Step, count_expirable, open_retention
 from tallgrass.bootstrap.retention_run import (
     RATE,
@@ -100,11 +100,12 @@ def archives(
 def show(
     request: Request,
     here: Here,
-    _signed: Viewer,
+    signed: Viewer,
     archive_id: Annotated[int, Path(ge=1, le=_NUMBER_MAX)],
     limit: Limit = LIMIT_DEFAULT,
 ) -> Response:
     """Check an archive's file against its recorded hash, and show its first rows."""
+    require_exact(request, signed, "retention_show")
     with here.reading.lent() as stores:
         retention = open_retention(here.config, stores)
         archive = retention.archive(archive_id)
@@ -117,10 +118,10 @@ def show(
     responses=documented() | documents("Archived rows, as they are found.", rows=_OBJECTS),
     response_class=Response,
 )
-def search(
+def search(  # noqa: PLR0913 - one a filter
     request: Request,
     here: Here,
-    _signed: Viewer,
+    signed: Viewer,
     *,
     wal_id: Text = None,
     event: Text = None,
@@ -130,6 +131,7 @@ def search(
     limit: Limit = LIMIT_DEFAULT,
 ) -> Response:
     """Find archived attempts of a unit, an archived event, or rows of a time."""
+    require_exact(request, signed, "retention_search")
     wanted = archive_search(wal_id=wal_id, event=event, since=since, until=until, kind=kind)
     with here.reading.lent() as stores:
         found = open_retention(here.config, stores).search(wanted)

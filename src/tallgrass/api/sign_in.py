@@ -4,6 +4,7 @@ Actors and roles are those of governance; there is no second store of users. Eac
 token again inside the transaction of a write, so what is decided here only says no earlier.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -21,6 +22,7 @@ from tallgrass.governance.actors import Actor, Role, require_role
 CSRF_HEADER: Final = "x-csrf-token"
 _COOKIE = "tallgrass_session"
 _TOKEN_CHARS_MAX = 200
+_DECIMAL = re.compile(r"[0-9]\.[0-9]")
 
 #: What the OpenAPI document says of it; the check itself is below.
 _BEARER = HTTPBearer(auto_error=False, scheme_name="token", description="an actor's token")
@@ -137,6 +139,26 @@ def require_actor(request: Request, signed: Signed, role: Role, action: str) -> 
             subject = f"actor:{signed.actor.name}"
             raise stores.actors.refuse(signed.actor.name, action, error, subject=subject) from None
     return signed.actor
+
+
+def reads_exactly(service: Service, signed: Signed) -> bool:
+    """Tell whether somebody may see rows and messages as they are kept, with their exact places."""
+    return not service.policies.mask_places or signed.role.includes(Role.OPERATOR)
+
+
+def require_exact(request: Request, signed: Signed, action: str) -> None:
+    """Refuse who may not see them; the audit log says so."""
+    if reads_exactly(service_of(request), signed):
+        return
+    if signed.actor is None:
+        raise NotAuthorized("exact places need an operator's token", code="not_authorized")
+    require_actor(request, signed, Role.OPERATOR, action)
+
+
+def require_beginning(request: Request, signed: Signed, beginning: str | None, action: str) -> None:
+    """Refuse to look for objects by a beginning that could tell a place digit by digit."""
+    if beginning is not None and _DECIMAL.search(beginning):
+        require_exact(request, signed, action)
 
 
 def require_csrf(signed: Signed, given: str | None) -> None:

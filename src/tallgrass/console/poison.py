@@ -1,6 +1,6 @@
 """Poison: messages that could not be understood, what they give now, and feeding them again."""
 
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from tallgrass.api.paging import LIMIT_DEFAULT
 from tallgrass.api.poison import FeedBody, feed_now, read_message, read_messages
 from tallgrass.api.service import Here, Service
-from tallgrass.api.sign_in import Viewer
+from tallgrass.api.sign_in import Viewer, reads_exactly
 from tallgrass.bootstrap.feeding import FeedRequest, feed_poison
 from tallgrass.bootstrap.stores import Stores
 from tallgrass.console.form_bodies import body_of
@@ -17,6 +17,7 @@ from tallgrass.console.pages import page
 from tallgrass.error_codes import registry
 from tallgrass.governance.actors import Role
 from tallgrass.intake.poison import PoisonState
+from tallgrass.views.places import telling_of, told
 from tallgrass.views.poison import candidate_document, poison_filter
 
 PLACE = "Dead letters"
@@ -70,7 +71,8 @@ def show_list(
 def show_message(request: Request, here: Here, signed: Viewer, poison_id: PoisonId) -> Response:
     """Show one message, and what it would give if it came now."""
     with here.reading.lent() as stores:
-        message = read_message(stores, poison_id, with_body=True)
+        exact = reads_exactly(here, signed)
+        message = {"body": None, **read_message(stores, poison_id, with_body=exact)}
         verdict = _now(here, stores, poison_id)
     return page(
         request,
@@ -100,8 +102,11 @@ def feed(here: Here, sent: Sent, poison_id: PoisonId) -> Response:
     return back_to(f"{PATH}/{poison_id}", "The message is in the queue again.")
 
 
-def _now(here: Service, stores: Stores, poison_id: int) -> dict[str, object]:
+def _now(here: Service, stores: Stores, poison_id: int) -> dict[str, Any]:
     """Tell what a message gives with the datasets and settings of now."""
     request = FeedRequest(poison_ids=[poison_id])
     (candidate,) = feed_poison(here.config, stores, request, by=None)
-    return candidate_document(candidate)
+    document: dict[str, Any] = candidate_document(candidate)
+    for unit in (document["now"] or {}).get("units", ()):
+        unit["object_uri"] = told(unit["object_uri"], telling_of(here.policies, unit["dataset"]))
+    return document

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from tallgrass.api.paging import LIMIT_DEFAULT
 from tallgrass.api.records import CODES_AMONG, Order, as_told, read_found, read_page
 from tallgrass.api.service import Here
-from tallgrass.api.sign_in import Viewer
+from tallgrass.api.sign_in import Viewer, require_beginning
 from tallgrass.console.forms import back_to
 from tallgrass.console.pages import page
 from tallgrass.ledger.vocabulary import Intent, Status
@@ -58,6 +58,7 @@ def list_records(  # noqa: PLR0913 - one a filter
             found, following, exact = read_found(stores, name, cursor=after, limit=LIMIT_DEFAULT)
             if exact and found:
                 return back_to(f"/records/{found[0].wal_id}")
+            require_beginning(request, signed, name, "record_find")
         else:
             found, following = read_page(
                 stores, wanted, order=order, cursor=after, limit=LIMIT_DEFAULT

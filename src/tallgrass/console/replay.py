@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 
 from tallgrass.api.approvals import read_approvals, request_for_plan
 from tallgrass.api.jobs import JobKind, JobState
-from tallgrass.api.replay_plans import dry_run, keep_made
+from tallgrass.api.replay_plans import dry_run, keep_made, require_prefix
 from tallgrass.api.replay_starting import Pacing, start_replay
 from tallgrass.api.replay_wish import ReplayWish
 from tallgrass.api.replays import read_runs
@@ -103,6 +103,7 @@ def show_plan(request: Request, here: Here, signed: Viewer) -> Response:
     """Show the plan of a selection: nothing is changed by it."""
     wish = wish_of(request.query_params.multi_items())
     compare = "compare" in request.query_params
+    require_prefix(request, signed, wish)
     made, preview = dry_run(here, wish, rows=_ROWS, compare=compare)
     named = wish.model_copy(update={"replay_run_id": made.replay_run_id})
     document, fields = made.document, fields_of(named)

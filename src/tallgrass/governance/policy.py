@@ -100,6 +100,11 @@ class Policies:
         """Return a dataset's policy; None where nobody knows the dataset."""
         return self._by_dataset.get(dataset)
 
+    @property
+    def mask_places(self) -> bool:
+        """Whether there is a dataset whose places are not told exactly."""
+        return any(policy.degrees for policy in self._by_dataset.values())
+
     def as_json_value(self) -> dict[str, Any]:
         """Return all policies as a JSON value."""
         return {name: asdict(policy) for name, policy in sorted(self._by_dataset.items())}
