@@ -96,7 +96,20 @@ def test_one_unit_is_told_whole(reader: Client, backend: Backend) -> None:
     assert [each["attempt_no"] for each in unit["attempts"]] == [1, 2]
     assert [each["error_code"] for each in unit["attempts"]] == [None, "io_error"]
     assert [each["to_status"] for each in unit["history"]][-1] == "succeeded"
-    assert answer.headers["etag"] == f'"{told["record"]["version"]}"'
+
+
+def test_a_unit_of_which_more_is_known_is_told_again(reader: Client, backend: Backend) -> None:
+    """A note changes no version, and who has the unit without it still gets it."""
+    wal_id = reader.get("/api/v1/records", params={"find": uri(0)}).json()["records"][0]["wal_id"]
+    path = f"/api/v1/records/{wal_id}"
+    before = reader.get(path)
+    stores = backend.open()
+    stores.interventions.annotate(wal_id, 1, actor="j.doe", kind="note", note="seen again")
+    stores.close()
+    after = reader.get(path, headers={"If-None-Match": before.headers["etag"]})
+    assert after.status_code == 200
+    assert after.json()["record"]["version"] == before.json()["record"]["version"]
+    assert [each["note"] for each in after.json()["annotations"]] == ["looked at", "seen again"]
 
 
 def test_who_has_the_version_gets_no_second_copy(reader: Client) -> None:

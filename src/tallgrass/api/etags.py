@@ -1,6 +1,6 @@
 """Versions: a reader who has the document already gets none, and a stale writer is refused.
 
-A record's tag is its version. An action names the version that its page showed; where the record
+A held unit's tag is its version. An action names the version that its page showed; where the record
 has moved on, nothing is done and the answer says what it is now.
 """
 
