@@ -119,6 +119,7 @@ def test_nothing_can_be_written(ask: Callable[..., httpx.Response], method: str)
     """The API only reads."""
     answer = ask(method, "/collections/hrrr/items/hrrr-1", json={})
     assert answer.status_code == 405
+    assert "GET" in answer.headers["allow"]
     assert ask("GET", "/collections/hrrr/items/hrrr-1").status_code == 200
 
 

@@ -135,7 +135,10 @@ def _add_error_answers(app: FastAPI) -> None:
 
     def http(_request: Request, error: Any) -> Response:
         code = "not_found" if error.status_code == _NOT_FOUND else "invalid_input"
-        return problem(error.status_code, code, str(error.detail))
+        answer = problem(error.status_code, code, str(error.detail))
+        # A refused method names those that are allowed.
+        answer.headers.update(error.headers or {})
+        return answer
 
     def unreadable(_request: Request, error: Any) -> Response:
         found = [
