@@ -188,6 +188,36 @@ def test_an_area_across_the_date_line() -> None:
     assert mask({"lon": 0.12345, "lat": 0.12345}, "public", POLICY).tier is None
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"lat": 38.971669, "lon": 264.764751},
+        {"geometry": {"type": "Point", "coordinates": [264.764751, 38.971669]}},
+        {"id": "site_38.971669_264.764751"},
+        {"centroid": {"x": 264.764751, "y": 38.971669}},
+    ],
+)
+def test_longitudes_that_are_counted_to_360_are_the_same_places(document: dict[str, Any]) -> None:
+    """264.764751 is 95.235249 west, which lies in the site."""
+    made = mask(document, "public", POLICY)
+    assert made.tier is Tier.MEDIUM
+    assert "38.9716" not in str(made.document)
+    assert "264.7647" not in str(made.document)
+
+
+@pytest.mark.parametrize(
+    ("west", "east", "tier"),
+    [(179.96, -179.96, Tier.HIGH), (179.96, 180.04, Tier.HIGH), (179.9, -179.9, None)],
+)
+def test_a_small_extent_across_the_date_line(west: float, east: float, tier: Tier | None) -> None:
+    """A box of less than a cell around a still smaller area tells where that is."""
+    reef = ProtectedArea(
+        name="reef", west=179.99, south=-0.01, east=-179.99, north=0.01, tier=Tier.HIGH
+    )
+    made = mask({"bbox": [west, -0.04, east, 0.04]}, "public", MaskingPolicy(areas=(reef,)))
+    assert made.tier is tier
+
+
 def test_neighbours_are_as_coarse() -> None:
     """One protected place makes the others of its document coarse: they would give it away."""
     document = {"sites": [{"lat": 38.97172, "lon": -95.23531}, {"lat": 41.98765, "lon": -99.12345}]}

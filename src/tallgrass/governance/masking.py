@@ -19,6 +19,8 @@ from tallgrass.governance.places import (
     snapped,
 )
 
+_ROUND = 360.0
+
 
 class Tier(IntEnum):
     """How exact a place may be told: the decimals of a degree that stay."""
@@ -54,9 +56,7 @@ class ProtectedArea:
         longitude, latitude = position
         if not self.south <= latitude <= self.north:
             return False
-        if self.west <= self.east:
-            return self.west <= longitude <= self.east
-        return longitude >= self.west or longitude <= self.east
+        return self._has_longitude(longitude)
 
     def is_told_by(self, extent: Extent) -> bool:
         """Tell whether an extent gives away a place in the area.
@@ -68,15 +68,21 @@ class ProtectedArea:
         if any(self.holds(position) for position in extent.positions):
             return True
         size = self.tier.degrees
-        small = extent.east - extent.west < size and extent.north - extent.south < size
-        return small and self._meets(extent)
-
-    def _meets(self, extent: Extent) -> bool:
+        west, degrees = extent.arc
+        if degrees >= size or extent.north - extent.south >= size:
+            return False
         if extent.south > self.north or extent.north < self.south:
             return False
-        if self.west <= self.east:
-            return extent.west <= self.east and extent.east >= self.west
-        return extent.east >= self.west or extent.west <= self.east
+        return self._has_longitude(west) or (self.west - west) % _ROUND <= degrees
+
+    def _has_longitude(self, longitude: float) -> bool:
+        """Tell it of any number that means the same meridian: -95.2 is 264.8."""
+        if self.east - self.west >= _ROUND:
+            return True
+        # Compared as they are written first: a difference may be off by its last digit.
+        if self.west <= longitude <= self.east or longitude in {self.west, self.east}:
+            return True
+        return (longitude - self.west) % _ROUND <= (self.east - self.west) % _ROUND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

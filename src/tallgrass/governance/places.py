@@ -22,7 +22,9 @@ _PAIR = 2
 _BOX = 4
 _BOX_WITH_HEIGHTS = 6
 _LATITUDE_MAX = 90.0
-_LONGITUDE_MAX = 180.0
+#: Many files count longitudes from 0 to 360.
+_LONGITUDE_MAX = 360.0
+_ROUND = 360.0
 
 _LATITUDE = re.compile(r"(?:^|[_:. -])(?:lat|latitude)(?=$|[_:. -])", re.IGNORECASE)
 _LONGITUDE = re.compile(r"(?:^|[_:. -])(?:lon|lng|long|longitude)(?=$|[_:. -])", re.IGNORECASE)
@@ -76,14 +78,12 @@ class Extent:
     positions: tuple[Position, ...]
 
     @property
-    def west(self) -> float:
-        """Its least longitude."""
-        return min(longitude for longitude, _ in self.positions)
-
-    @property
-    def east(self) -> float:
-        """Its greatest longitude."""
-        return max(longitude for longitude, _ in self.positions)
+    def arc(self) -> tuple[float, float]:
+        """The longitude at its west and how many degrees it reaches east, the shorter way round."""
+        found = sorted({longitude % _ROUND for longitude, _ in self.positions})
+        ends = [*found[1:], found[0] + _ROUND]
+        gap, west = max((east - west, east) for west, east in zip(found, ends, strict=True))
+        return west, _ROUND - gap
 
     @property
     def south(self) -> float:
