@@ -66,6 +66,22 @@ def test_a_unit_leaves_under_somebody_elses_approval(
     assert ("otto",) in backend.sql("SELECT actor FROM audit_log WHERE action = 'release'")
 
 
+def test_who_was_revoked_has_not_approved_a_release(
+    console: Console, people: People, backend: Backend
+) -> None:
+    """The word of an approver who was revoked counts no more, and is not named as one that did."""
+    otto, unit = console.program("otto"), str(held(backend)["wal_id"])
+    asked = otto.post("/api/v1/approvals", json={"release": [unit], "reason": "mended"})
+    approval_id = asked.json()["approval"]["approval_id"]
+    release = {"units": [unit], "approval_id": approval_id}
+    people.stores.approvals.decide(approval_id, Verdict.APPROVE, by=people.bob)
+    people.stores.actors.revoke("bob", by=people.ann)
+    assert otto.post(f"{API}/releases", json=release).status_code == 409
+    people.stores.approvals.decide(approval_id, Verdict.APPROVE, by=people.ann)
+    done = otto.post(f"{API}/releases", json=release)
+    assert (done.status_code, done.json()["approved_by"]) == (200, ["ann"])
+
+
 def test_a_unit_that_moved_on_is_not_asked_for(
     console: Console, people: People, backend: Backend
 ) -> None:

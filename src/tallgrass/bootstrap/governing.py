@@ -58,7 +58,7 @@ def released_document(released: Released) -> dict[str, object]:
         "approval_id": approval.approval_id,
         "reason": approval.reason,
         "requested_by": approval.requested_by,
-        "approved_by": [each.actor for each in approval.decisions],
+        "approved_by": [each.actor for each in approval.decisions if each.counts],
     }
 
 
