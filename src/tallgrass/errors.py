@@ -379,6 +379,14 @@ class ReleaseBroken(Refused):
     exit_code = 1
 
 
+def text_of(error: BaseException) -> str:
+    """Return what an error says; nothing where its own class fails at saying it."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - errors are made by others
+        return ""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``; did you mean …?`` for a mistyped name, or nothing if no known one is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake, keeps start-up light

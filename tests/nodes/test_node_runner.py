@@ -26,7 +26,7 @@ from tallgrass.errors import (
 )
 from tallgrass.governance.policy import GovernanceDefaults, Policies, Policy
 from tallgrass.governance.switches import SwitchedOff
-from tallgrass.nodes import NodeHooks, NodeRunner, RetryPolicy, Values, current_node
+from tallgrass.nodes import NodeHooks, NodeRunner, RetryPolicy, Values, current_node, effect
 from tallgrass.nodes.cache_store import FolderCache
 from tallgrass.nodes.entries import Kind
 from tallgrass.nodes.gatekeeper import GovernanceGate
@@ -268,6 +268,39 @@ def test_a_node_that_failed_for_good_stays_so(watched: Watched) -> None:
     assert watched.outcomes[0].error_is_final
     assert [name for name, _ in watched.recorder.events] == ["node_failed"]
     assert run(watched.runner(run_id="another"), node) == {"calls": 2}
+
+
+class SpeechlessError(Exception):
+    """An error of somebody's own, of which nothing can be read."""
+
+    def __str__(self) -> str:
+        """Fail, as a message does that is made of what is closed by now."""
+        raise RuntimeError("closed")
+
+    @property
+    def response(self) -> Any:
+        """Fail too."""
+        raise RuntimeError("closed")
+
+
+def test_an_error_that_cannot_be_told_fails_the_node_like_any_other(watched: Watched) -> None:
+    """It is raised as it is, its attempt ends, effects are undone, and the node stays failed."""
+    undone: list[str] = []
+
+    def node(_: Any) -> None:
+        effect("put", key="a", do=lambda: None)
+        raise SpeechlessError
+
+    def call() -> None:
+        run(watched.runner(), node, compensate_fn=lambda _, entry: undone.append(entry["key"]))
+
+    with pytest.raises(SpeechlessError):
+        call()
+    with pytest.raises(NodeFailed, match="SpeechlessError"):
+        call()
+    assert undone == ["a"]
+    assert [each["status"] for each in watched.view("run-1/fetch/attempts.json")] == ["failed"]
+    assert watched.view("run-1/fetch/failed.json")["error"]["message"] == ""
 
 
 @pytest.mark.conformance("NR-12.7")

@@ -6,7 +6,7 @@ import random
 import urllib.error
 from datetime import UTC, datetime
 from email.message import Message
-from typing import Any
+from typing import Any, ClassVar
 
 import botocore.exceptions
 import httpx
@@ -204,6 +204,24 @@ def test_a_server_may_ask_for_a_longer_wait(number: int) -> None:
     no_date = f"Mon, 16 Nov {'9' * 20} 08:00:30 GMT"
     for nothing in ("soon", "-5", "nan", "Mon, 16 Nov 2020 08:00:30 GMT", no_date):
         assert retry_after_s(answers(503, {"Retry-After": nothing})[number], lambda: NOW) is None
+
+
+class OddError(Exception):
+    """An error whose parts are not what their names say."""
+
+    response: ClassVar = {"ResponseMetadata": None}
+    retry_after = 10**400
+
+    @property
+    def status_code(self) -> int:
+        """Fail, as a property does that needs what is closed by now."""
+        raise RuntimeError("closed")
+
+
+def test_an_error_with_odd_parts_says_nothing_of_a_status_or_a_wait() -> None:
+    """What cannot be read of an error of somebody's own is as if it were not there."""
+    assert not decide(RetryPolicy(), OddError()).retry
+    assert decide(RetryPolicy(retry_unlisted=True), OddError()).delay_s == 2
 
 
 @pytest.mark.conformance("NR-12.4", "C-17")

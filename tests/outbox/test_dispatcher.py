@@ -193,6 +193,18 @@ def _leave(_: int) -> None:
     raise SystemExit(3)
 
 
+class SpeechlessError(Exception):
+    """An error that cannot even say what it is."""
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise RuntimeError("closed")
+
+
+def _raise_speechless(_: int) -> None:
+    raise SpeechlessError
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -206,6 +218,7 @@ def _leave(_: int) -> None:
         (lambda count: [down(message=None)] * count, "but Undelivered"),
         (lambda count: [Delivered(duplicate=None)] * count, "but Delivered"),  # type: ignore[arg-type]
         (_leave, "SystemExit: 3"),
+        (_raise_speechless, "SpeechlessError"),
     ],
 )
 def test_a_sink_that_answers_nonsense_has_delivered_nothing(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from tallgrass.clock import Clock, system_clock
-from tallgrass.errors import GovernanceError, InvalidInput, NodeFailed
+from tallgrass.errors import GovernanceError, InvalidInput, NodeFailed, text_of
 from tallgrass.ledger.redaction import redact
 from tallgrass.nodes.effect_states import EffectRecord, TryStatus, outstanding_effects
 from tallgrass.nodes.effects import STAGED
@@ -131,7 +131,7 @@ class Compensations:
             task_id=call.task.task_id,
             effect=record.name,
             tries=number,
-            message=None if call.sensitive else redact(f"{type(error).__name__}: {error}"),
+            message=None if call.sensitive else redact(f"{type(error).__name__}: {text_of(error)}"),
         )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
-from tallgrass.errors import GovernanceError, TallgrassError
+from tallgrass.errors import GovernanceError, TallgrassError, text_of
 from tallgrass.ledger.redaction import redact
 from tallgrass.nodes.protocols import NodeCall, NodeHooks, NodeOutcome
 from tallgrass.telemetry import names
@@ -74,7 +74,7 @@ class NodeReport:
             node=call.node_id,
             task_id=call.task.task_id,
             error_code=error.code if isinstance(error, TallgrassError) else type(error).__name__,
-            message=None if call.sensitive else redact(str(error)),
+            message=None if call.sensitive else redact(text_of(error)),
         )
 
     def compensation_held(self, call: NodeCall, refused: GovernanceError) -> None:
@@ -113,7 +113,7 @@ class NodeReport:
 def _told(call: NodeCall, error: BaseException) -> str:
     """Return what an error says; of data that are not open its kind alone."""
     name = type(error).__name__
-    return name if call.sensitive else redact(f"{name}: {error}")
+    return name if call.sensitive else redact(f"{name}: {text_of(error)}")
 
 
 def _labels(call: NodeCall) -> dict[str, str]:

@@ -193,41 +193,54 @@ def _name(kind: type) -> str:
 
 def status_of(error: BaseException) -> int | None:
     """Return the HTTP status that an error of a well-known library carries, if it does."""
-    response = getattr(error, "response", None)
+    response = _part(error, "response")
     if isinstance(response, dict):
-        found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        found: Any = _metadata(response).get("HTTPStatusCode")
     else:
-        found = getattr(response, "status_code", None)
+        found = _part(response, "status_code")
     for name in ("status_code", "status", "code"):
         if found is None:
-            found = getattr(error, name, None)
+            found = _part(error, name)
     is_status = isinstance(found, int) and 100 <= found <= 599  # noqa: PLR2004
     return int(found) if is_status else None
 
 
 def retry_after_s(error: BaseException, clock: Clock) -> float | None:
     """Return how long the server asks to wait, if it does; a date in the past asks for nothing."""
-    said = getattr(error, "retry_after", None)
+    said = _part(error, "retry_after")
     if said is None:
         said = _header(error, "retry-after")
     if said is None:
         return None
     try:
         seconds = float(said)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         seconds = _until(str(said), clock())
     return seconds if math.isfinite(seconds) and seconds > 0 else None
 
 
 def _header(error: BaseException, name: str) -> Any:
-    response = getattr(error, "response", None)
+    response = _part(error, "response")
     if isinstance(response, dict):
-        headers: Any = response.get("ResponseMetadata", {}).get("HTTPHeaders")
+        headers: Any = _metadata(response).get("HTTPHeaders")
     else:
-        headers = getattr(response, "headers", None) or getattr(error, "headers", None)
+        headers = _part(response, "headers") or _part(error, "headers")
     if headers is None or not hasattr(headers, "items"):
         return None
     return next((value for key, value in headers.items() if str(key).lower() == name), None)
+
+
+def _metadata(response: dict[Any, Any]) -> dict[Any, Any]:
+    found = response.get("ResponseMetadata")
+    return found if isinstance(found, dict) else {}
+
+
+def _part(thing: object, name: str) -> Any:
+    """Return a part of an error; None where it has none, or where reading it fails."""
+    try:
+        return getattr(thing, name, None)
+    except Exception:  # noqa: BLE001 - properties of others
+        return None
 
 
 def _until(said: str, now: datetime) -> float:

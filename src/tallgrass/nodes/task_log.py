@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from tallgrass.errors import GovernanceError, NodeFailed, TallgrassError
+from tallgrass.errors import GovernanceError, NodeFailed, TallgrassError, text_of
 from tallgrass.ledger.redaction import redact
 from tallgrass.nodes.effect_states import compensation_of
 from tallgrass.nodes.entries import AttemptStatus, Kind, TaskState
@@ -209,7 +209,7 @@ class TaskLog:
         return {
             "type": type_name(type(error)),
             "code": error.code if isinstance(error, TallgrassError) else None,
-            "message": None if self._call.sensitive else redact(str(error)),
+            "message": None if self._call.sensitive else redact(text_of(error)),
         }
 
     def _described_call(self) -> dict[str, Any]:

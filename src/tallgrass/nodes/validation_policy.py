@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 import orjson
 
 from tallgrass.clock import Clock, format_instant, system_clock
-from tallgrass.errors import Refused, TallgrassError, ValidationError
+from tallgrass.errors import Refused, TallgrassError, ValidationError, text_of
 from tallgrass.ledger.redaction import redact
 from tallgrass.nodes.files import translated
 from tallgrass.nodes.identity import file_name_of
@@ -167,7 +167,7 @@ class FileCheckpoint:
             "type": type_name(type(error)),
             "code": error.code if isinstance(error, TallgrassError) else None,
             "guard": getattr(error, "guard", None) if isinstance(error, Refused) else None,
-            "message": None if call.sensitive else redact(str(error)),
+            "message": None if call.sensitive else redact(text_of(error)),
         }
         body = {"checkpoint": "kfm_node_ckpt", "success": False, "exit_code": 1, "error": said}
         self._write(call, body)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tallgrass.errors import TallgrassError
+from tallgrass.errors import TallgrassError, text_of
 from tallgrass.governance.policy import Policies
 from tallgrass.outbox.breaker import Admission, Breaker, Lesson, is_down
 from tallgrass.outbox.dispatch_rules import (
@@ -239,7 +239,7 @@ class Dispatcher:
             return answers(len(piece), self._sink.send(events))
         # Whatever a sink does, the others go on: one that ends the program does not end it here.
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
-            message = f"{type(error).__name__}: {error}"
+            message = f"{type(error).__name__}: {text_of(error)}"
             return [Undelivered(code=_code_of(error), message=message)] * len(piece)
 
     def _late(self, batch: Batch) -> bool:
