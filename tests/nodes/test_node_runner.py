@@ -248,6 +248,21 @@ def test_no_policy_is_exceeded(tmp_path_factory: pytest.TempPathFactory, policy:
     assert all(slept <= policy.delay_s_max for slept in watched.slept)
 
 
+def test_an_attempt_that_took_all_of_the_time_is_the_last(watched: Watched) -> None:
+    """Its own error is raised at once: nothing is waited for, and no earlier process is blamed."""
+    now = [datetime(2026, 11, 16, tzinfo=UTC)]
+
+    def slow(_: Any) -> None:
+        now[0] += timedelta(seconds=90)
+        raise TimeoutError("no answer")
+
+    runner = watched.runner(clock=lambda: now[0], retry=RetryPolicy(total_s_max=100))
+    with pytest.raises(TimeoutError, match="no answer"):
+        run(runner, slow)
+    assert watched.slept == [2]
+    assert watched.view("run-1/fetch/failed.json")["why"].startswith("182 s")
+
+
 @pytest.mark.conformance("NR-6.4", "NR-12.7", "NR-5.4")
 def test_a_node_that_failed_for_good_stays_so(watched: Watched) -> None:
     """One call, a marker, one rollback; no further run of it in any process, and no result."""

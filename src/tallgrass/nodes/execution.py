@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
+from tallgrass.clock import parse_instant
 from tallgrass.errors import NodeFailed, NodeParked, Refused, ValidationError
 from tallgrass.nodes.entries import Attempt, AttemptStatus, TaskState
 from tallgrass.nodes.machinery import Machinery, Result, cache_body
@@ -311,10 +312,12 @@ class Execution:
 
     def _decide(self, error: BaseException) -> RetryDecision:
         spent = self._log.state.spent(self.identity)
+        # The last of them has no end yet: its time counts too.
+        took = self.machinery.clock() - parse_instant(spent[-1].started_at)
         return self.retry.decide(
             error,
             attempts=len(spent),
-            spent_s=sum(attempt.spent_s for attempt in spent),
+            spent_s=sum(each.spent_s for each in spent) + max(took.total_seconds(), 0.0),
             uniform=self.machinery.uniform,
             clock=self.machinery.clock,
         )
