@@ -387,6 +387,30 @@ def test_what_cannot_be_stored_fails_the_node(watched: Watched) -> None:
     assert watched.view("run-1/fetch/failed.json")["error"]["code"] == "node_result_unstorable"
 
 
+def test_a_result_that_no_entry_can_hold_fails_the_node(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For good, as any result that cannot be stored: its effects are undone, it runs once."""
+    monkeypatch.setattr("tallgrass.nodes.journal.PAYLOAD_BYTES_MAX", 100_000)
+    monkeypatch.setattr("tallgrass.nodes.machinery.STORED_BYTES_MAX", 90_000)
+    undone: list[str] = []
+
+    def node(_: Any) -> str:
+        effect("put", key="a", do=lambda: None)
+        return "x" * 100_000
+
+    def call() -> None:
+        run(watched.runner(), node, compensate_fn=lambda _, entry: undone.append(entry["key"]))
+
+    with pytest.raises(InvalidInput, match="a value of 100002 bytes; at most 90000"):
+        call()
+    with pytest.raises(NodeFailed, match="a value of 100002 bytes"):
+        call()
+    assert undone == ["a"]
+    kept_apart = run(watched.runner(), Counted("x" * 100_000), node_id="apart", sensitive=True)
+    assert len(kept_apart) == 100_000
+
+
 def test_inputs_that_cannot_be_hashed_are_refused_before_anything(watched: Watched) -> None:
     """Nothing is written and nothing is run; inputs that are not used do no harm."""
     node = Counted()

@@ -2,18 +2,22 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from tallgrass.clock import Clock
-from tallgrass.errors import NodeWalDamaged
+from tallgrass.errors import InvalidInput, NodeWalDamaged
 from tallgrass.nodes.cache_store import CacheStore, Found
+from tallgrass.nodes.journal import PAYLOAD_BYTES_MAX
 from tallgrass.nodes.node_report import NodeReport
 from tallgrass.nodes.payloads import Payloads
 from tallgrass.nodes.protocols import Gatekeeper, KeyLocks, NodeCall, NodeHooks
 from tallgrass.nodes.values import Values, stored_bytes
 from tallgrass.nodes.wal_store import WalStore
+
+#: Of a value in the log: an entry holds it with what was asked for.
+STORED_BYTES_MAX: Final = PAYLOAD_BYTES_MAX - (1 << 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +52,13 @@ class Machinery:
     def stored(self, value: Any, *, sensitive: bool) -> Any:
         """Return a value as it stands in log and cache; what could not be read back is refused."""
         # Through bytes: what the caller does to its own value must not reach log and cache.
-        encoded = orjson.loads(stored_bytes(self.values.encode(value)))
-        return self.payloads.put(encoded, sensitive=sensitive)
+        data = stored_bytes(self.values.encode(value))
+        if not sensitive and len(data) > STORED_BYTES_MAX:
+            raise InvalidInput(
+                f"a value of {len(data)} bytes; at most {STORED_BYTES_MAX} are written",
+                code="node_result_unstorable",
+            )
+        return self.payloads.put(orjson.loads(data), sensitive=sensitive)
 
     def value_of(self, stored: Any) -> Any:
         """Return the value of what stands in log or cache."""
