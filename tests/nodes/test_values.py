@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
@@ -16,10 +18,10 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
 from tallgrass.errors import InvalidInput
-from tallgrass.nodes.values import Values, stored_bytes
+from tallgrass.nodes.values import Values, stored_bytes, type_name
 
 
 class Season(Enum):
@@ -158,6 +160,79 @@ def test_what_could_not_be_read_back_is_refused(value: object) -> None:
     with pytest.raises(InvalidInput) as refused:
         Values().encode({"deep": [value]})
     assert refused.value.code == "node_result_unstorable"
+
+
+class Station(BaseModel):
+    """A model that is not made of its own fields: names, checks, and what it remembers."""
+
+    model_config = ConfigDict(extra="allow")
+    site_no: str = Field(alias="siteNo")
+    flow: float = Field(gt=0)
+    _asked: int = PrivateAttr(default=0)
+
+    @field_validator("site_no", mode="before")
+    @classmethod
+    def _numbered(cls, given: str) -> str:
+        return f"USGS-{given}"
+
+    @functools.cached_property
+    def doubled(self) -> float:
+        """Remembered beside the fields."""
+        return self.flow * 2
+
+
+def test_models_come_back_as_they_were() -> None:
+    """Aliases, validators, extra and remembered parts: what was stored is what is read."""
+    values = Values(types=(Station,))
+    station = Station(siteNo="06889000", flow=1.5, river="Kansas")  # type: ignore[call-arg]
+    hashed = values.hash_of(station)
+    assert station.doubled == 3
+    assert values.hash_of(station) == hashed
+    back = values.decode(json.loads(json.dumps(values.encode(station))))
+    assert (back.site_no, back.flow, back.doubled) == ("USGS-06889000", 1.5, 3)
+    assert back.model_extra == {"river": "Kansas"}
+    assert values.hash_of(back) == hashed
+    dry = values.decode(values.encode(station.model_copy(update={"flow": -1.0})))
+    assert dry.flow == -1
+
+
+class Count(BaseModel):
+    """A model that is another one every time it is made."""
+
+    times: int
+
+    def model_post_init(self, _context: Any, /) -> None:
+        """Count on."""
+        self.times += 1
+
+
+def test_a_model_that_would_come_back_as_another_is_not_stored() -> None:
+    """It is refused when it is stored, not when a resumed run needs it."""
+    with pytest.raises(InvalidInput, match="read back as another") as refused:
+        Values(types=(Count,)).encode({"counts": [Count(times=1)]})
+    assert refused.value.code == "node_result_unstorable"
+
+
+def test_a_model_that_has_grown_is_not_read() -> None:
+    """What was stored before a class had a field is refused, with its name."""
+    with pytest.raises(InvalidInput, match=r"not stored: season$"):
+        TYPES.decode({"$model": [type_name(Gauge), {"site": "a"}]})
+
+
+@dataclass
+class Halfway:
+    """A dataclass that is filled in later."""
+
+    name: str
+    flow: float = field(init=False)
+
+
+def test_a_dataclass_without_all_values_is_refused() -> None:
+    """Neither a hash nor a stored form has a hole."""
+    values = Values(types=(Halfway,))
+    for refused in (values.encode, values.hash_of):
+        with pytest.raises(InvalidInput, match="without a value"):
+            refused(Halfway("a"))
 
 
 def test_a_value_that_holds_itself_is_refused() -> None:

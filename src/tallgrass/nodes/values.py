@@ -69,7 +69,15 @@ class Values:
 
     def encode(self, value: Any) -> Any:
         """Return the JSON value that is stored; what could not be read back is refused."""
-        return _Encoder(self._types, self._extensions, "node_result_unstorable").encode(value)
+        encoder = _Encoder(self._types, self._extensions, "node_result_unstorable")
+        encoded = encoder.encode(value)
+        # What a model does when it is made is its own affair, and may not be the same twice.
+        if encoder.has_models and self.hash_of(self.decode(encoded)) != self.hash_of(value):
+            raise InvalidInput(
+                "it holds a pydantic model that would be read back as another",
+                code="node_result_unstorable",
+            )
+        return encoded
 
     def decode(self, stored: Any) -> Any:
         """Return the value of what `encode` gave; anything else is refused."""
@@ -124,11 +132,19 @@ class Values:
             return kind[content]
         fields = {key: self._decode(each) for key, each in content.items()}
         if tag == "$model":
-            return kind.model_validate(fields)
+            return _model(kind, fields)
         made = object.__new__(kind)
         for key, each in fields.items():
             object.__setattr__(made, key, each)
         return made
+
+
+def _model(kind: Any, fields: Mapping[str, Any]) -> Any:
+    """Return a model as it was: names are no aliases, and validators had their say before."""
+    missing = sorted(kind.model_fields.keys() - fields.keys())
+    if missing:
+        raise ValueError(f"{type_name(kind)} has fields that were not stored: {', '.join(missing)}")
+    return kind.model_construct(**fields)
 
 
 def hash_of_identity(identity: Any) -> str:
@@ -159,6 +175,8 @@ class _Encoder:
         self._extensions = extensions
         self._refusal = refusal
         self._depth = 0
+        #: Whether any pydantic model was met.
+        self.has_models = False
 
     def encode(self, value: Any) -> Any:
         kind = type(value)
@@ -213,14 +231,20 @@ class _Encoder:
             return {"$enum": [name, value.name]}
         if dataclasses.is_dataclass(kind):
             # Every field by name, private and derived ones too: the way back sets them as they are.
-            fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(kind)}
+            names = [each.name for each in dataclasses.fields(kind)]
+            if not all(hasattr(value, each) for each in names):
+                raise self._refused(f"{name} has a field without a value")
+            fields = {each: getattr(value, each) for each in names}
             return {"$data": [name, self._mapping_of_fields(fields)]}
         if _is_model(kind):
+            self.has_models = True
             return {"$model": [name, self._mapping_of_fields(self._model_fields(value, kind))]}
         raise self._refused(f"{name} has no form that is the same everywhere")
 
-    def _model_fields(self, value: Any, kind: type) -> dict[str, Any]:
-        fields = {**vars(value), **(value.model_extra or {})}
+    def _model_fields(self, value: Any, kind: Any) -> dict[str, Any]:
+        # Beside its fields a model may remember what was computed of them.
+        own = {each: part for each, part in vars(value).items() if each in kind.model_fields}
+        fields = {**own, **(value.model_extra or {})}
         if self._types is None and _is_message(kind) and fields.get("type") != "remove":
             fields.pop("id", None)
         return fields
