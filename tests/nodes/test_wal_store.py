@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import stat
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,11 @@ import pytest
 from tallgrass.errors import InvalidInput, NodeWalDamaged, NodeWalUnusable, RunBusy, TallgrassError
 from tallgrass.nodes.entries import AttemptStatus, Kind, RunState, TaskId
 from tallgrass.nodes.wal_store import JOURNAL_NAME, WalStore
-from tests.nodes.faulty_files import failing_at
+from tests.nodes.faulty_files import ScriptedFiles, failing_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import threading
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tallgrass.nodes.files import Files
@@ -274,3 +276,72 @@ def test_a_run_whose_opening_was_interrupted_is_read_anew(
             store.acquire("r")
     with store.run("r") as run:
         assert run.task(FETCH).result_for("k1") is not None
+
+
+def test_closing_takes_nothing_from_a_run_that_is_being_opened(tmp_path: Path) -> None:
+    """Whoever closes the store while another thread opens a run closes what is open, no more."""
+    made: list[WalStore] = []
+
+    def close_meanwhile(_number: int, name: str) -> None:
+        if name == "make_folder":
+            made[0].close()
+
+    files = ScriptedFiles(close_meanwhile)
+    with closing(WalStore(tmp_path / "wal", files=files)) as store:
+        made.append(store)
+        for run_id in ("run-1", "run-2"):
+            with store.run(run_id) as run:
+                succeed(run, FETCH)
+        assert store.run_ids() == ["run-1", "run-2"]
+
+
+class Crowded(WalStore):
+    """A store in which another thread does something just before a run's door is asked for."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def _door(self, run_id: str) -> threading.Lock:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return super()._door(run_id)
+
+
+def test_two_may_close_at_the_same_time(tmp_path: Path) -> None:
+    """What the other has closed is closed."""
+    store = Crowded(tmp_path / "wal")
+    with store.run("run-1") as run:
+        succeed(run, FETCH)
+    store.meanwhile = store.close
+    store.close()
+
+
+def test_a_run_that_was_opened_anew_is_not_closed_for_its_age(tmp_path: Path) -> None:
+    """Of too many open runs the oldest is closed; not one in use that has taken its place."""
+    opened: list[RunWal] = []
+    with closing(Crowded(tmp_path / "wal", open_runs_max=1)) as store:
+        with store.run("run-1"):
+            pass
+
+        def meanwhile() -> None:
+            store.close()
+            opened.append(store.acquire("run-1"))
+
+        with store.run("run-2"):
+            store.meanwhile = meanwhile
+            store._close_oldest()
+        succeed(opened[0], FETCH)
+        store.release(opened[0])
+
+
+def test_a_store_whose_folder_was_removed_begins_anew(store: WalStore) -> None:
+    """Who was at work in it is told once; then there is a folder again."""
+    with store.run("run-1") as run:
+        succeed(run, FETCH)
+    shutil.rmtree(store.root)
+    with pytest.raises(NodeWalUnusable, match="was replaced or removed"):
+        store.acquire("run-1")
+    for run_id in ("run-1", "run-2"):
+        with store.run(run_id) as run:
+            assert not run.state.tasks
+            succeed(run, FETCH)

@@ -21,11 +21,19 @@ class RunWal:
     """The log of one run, held by this process while one of its nodes is at work."""
 
     def __init__(
-        self, run_id: str, folder: int, journal: Journal, *, files: Files, clock: Clock
+        self,
+        run_id: str,
+        folders: tuple[int, int],
+        journal: Journal,
+        *,
+        files: Files,
+        clock: Clock,
     ) -> None:
         self.run_id = run_id
         self.state = RunState(run_id)
-        self._folder = folder
+        #: The run's own, and the one around it; closed with the run.
+        self._folders = folders
+        self._folder = folders[0]
         self._journal = journal
         self._files = files
         self._clock = clock
@@ -117,13 +125,17 @@ class RunWal:
     def close(self) -> None:
         """Close what is open."""
         self._journal.close()
-        os.close(self._folder)
+        self._close_folders()
 
     def abandon(self) -> None:
         """Close a fork's copy: it writes nothing, and keeps nobody from the run."""
         self._lock = threading.Lock()
         self._journal.abandon()
-        os.close(self._folder)
+        self._close_folders()
+
+    def _close_folders(self) -> None:
+        for folder in self._folders:
+            os.close(folder)
 
     def _rebuild(self, task: TaskId) -> int:
         with self._lock, translated(self._place(task)):

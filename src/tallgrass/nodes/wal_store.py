@@ -59,7 +59,6 @@ class WalStore:
         self._sleep = sleep
         self._lock_timeout_s = lock_timeout_s
         self._open_runs_max = open_runs_max
-        self._root_folder: int | None = None
         self._runs: OrderedDict[str, RunWal] = OrderedDict()
         self._doors: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._lock = threading.Lock()
@@ -145,7 +144,7 @@ class WalStore:
         self._require_known(run_id)
         with self._door(run_id), translated(self.root), contextlib.ExitStack() as opened:
             self._forget(run_id)
-            folder = self._open_run_folder(run_id)
+            folder = self._files.open_folder(str(self.root / file_name_of(run_id)))
             opened.callback(os.close, folder)
             journal = self._files.open(JOURNAL_NAME, os.O_RDWR, folder=folder)
             opened.callback(os.close, journal)
@@ -161,13 +160,13 @@ class WalStore:
 
     def close(self) -> None:
         """Close every run that no node is at work on."""
-        for run_id in list(self._runs):
+        with self._lock:
+            run_ids = list(self._runs)
+        for run_id in run_ids:
             with self._door(run_id):
-                if self._runs[run_id].users == 0:
+                run = self._runs.get(run_id)
+                if run is not None and run.users == 0:
                     self._forget(run_id)
-        if self._root_folder is not None and not self._runs:
-            os.close(self._root_folder)
-            self._root_folder = None
 
     def begin_anew(self) -> None:
         """Forget, in a process that was forked, what its parent has open."""
@@ -205,7 +204,8 @@ class WalStore:
         if oldest is None or door is None or not door.acquire(blocking=False):
             return
         try:
-            if oldest.users == 0:
+            # Another thread may have closed it meanwhile, and opened it anew.
+            if oldest.users == 0 and self._runs.get(oldest.run_id) is oldest:
                 self._forget(oldest.run_id)
         finally:
             door.release()
@@ -218,32 +218,23 @@ class WalStore:
 
     def _open(self, run_id: str) -> RunWal:
         place = f"{self.root / file_name_of(run_id) / JOURNAL_NAME}"
-        with translated(place):
-            folder = self._open_run_folder(run_id)
-            try:
-                flags = os.O_RDWR | os.O_CREAT
-                descriptor = self._files.open(JOURNAL_NAME, flags, folder=folder)
-            except OSError:
-                os.close(folder)
-                raise
+        with translated(place), contextlib.ExitStack() as opened:
+            # Of its own for each run: whoever closes another one takes nothing away.
+            root = open_root(self.root)
+            opened.callback(os.close, root)
+            folder = make_and_open(self._files, file_name_of(run_id), folder=root)
+            opened.callback(os.close, folder)
+            flags = os.O_RDWR | os.O_CREAT
+            descriptor = self._files.open(JOURNAL_NAME, flags, folder=folder)
+            opened.pop_all()
         journal = Journal(
             descriptor,
             place=place,
             files=self._files,
             sleep=self._sleep,
-            folders=(folder, self._root_descriptor()),
+            folders=(folder, root),
         )
-        return RunWal(run_id, folder, journal, files=self._files, clock=self._clock)
-
-    def _open_run_folder(self, run_id: str) -> int:
-        root = self._root_descriptor()
-        return make_and_open(self._files, file_name_of(run_id), folder=root)
-
-    def _root_descriptor(self) -> int:
-        with self._lock:
-            if self._root_folder is None:
-                self._root_folder = open_root(self.root)
-            return self._root_folder
+        return RunWal(run_id, (folder, root), journal, files=self._files, clock=self._clock)
 
     def _journal_bytes(self, run_id: str) -> bytes:
         self._require_known(run_id)
