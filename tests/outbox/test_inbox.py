@@ -119,6 +119,20 @@ def test_one_bad_event_does_not_undo_its_neighbours(consumer: Caller) -> None:
                 assert is_new is expected
 
 
+def test_an_event_inside_of_another_is_undone_alone_or_with_it(consumer: Caller) -> None:
+    """An inner event that failed does not keep the outer one, if that fails too."""
+    with consumer.transaction() as handle:
+        with contextlib.suppress(Crash), handling(handle, "accounts", "outer"):
+            add(consumer, handle, 1)
+            with contextlib.suppress(Crash), handling(handle, "accounts", "inner"):
+                add(consumer, handle, 2)
+                raise Crash
+            raise Crash
+        assert not handled(handle, "accounts", "inner")
+        assert not handled(handle, "accounts", "outer")
+    assert total(consumer.backend) == 0
+
+
 def test_two_processes_that_handle_one_event(own_database: Backend) -> None:
     """The second waits for the first, and then knows the event."""
     consumer = DriverCaller(own_database)

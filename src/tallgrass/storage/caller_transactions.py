@@ -144,6 +144,8 @@ class CallerPostgres:
         except BaseException:
             if not self._connection.closed:
                 self._run(f"ROLLBACK TO {_SAVEPOINT}")
+                # Else it would be taken for the one around it, which has its name.
+                self._run(f"RELEASE {_SAVEPOINT}")
             raise
         self._run(f"RELEASE {_SAVEPOINT}")
 
