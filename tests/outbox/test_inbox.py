@@ -167,6 +167,20 @@ def test_a_note_needs_a_transaction(own_database: Backend) -> None:
             handled(connection, "accounts", "k")
 
 
+def test_a_pipeline_is_refused(postgres_url: str) -> None:
+    """Its answers come later: a new event would be noted, and be taken for one handled before."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        with connection.transaction():
+            create_inbox(connection)
+        with connection.transaction(), connection.pipeline() as pipeline:
+            connection.execute("SELECT 1")
+            pipeline.sync()
+            with pytest.raises(NoTransaction, match="pipeline mode"):
+                handled(connection, "accounts", "k")
+        with connection.transaction():
+            assert not handled(connection, "accounts", "k")
+
+
 def test_blank_names_and_a_missing_table_are_refused(own_database: Backend) -> None:
     """The message says which; a key that is missing must not count as handled."""
     consumer = DriverCaller(own_database)

@@ -23,6 +23,8 @@ from tallgrass.storage.unit_of_work import Row
 
 _PLACE = "the caller's database"
 _SAVEPOINT = "tallgrass_call"
+#: As libpq says it.
+_PIPELINE_OFF = 0
 
 
 class CallerSqlite:
@@ -106,6 +108,12 @@ class CallerPostgres:
         # Of SQL_ASCII: the driver reads texts as bytes, which equal none of ours.
         if connection.info.encoding == "ascii":
             raise _wrong_encoding(connection)
+        # There a statement is answered later: nobody knows yet what it found or changed.
+        if connection.pgconn.pipeline_status != _PIPELINE_OFF:
+            raise NoTransaction(
+                "the psycopg connection is in pipeline mode, where answers come later; "
+                "call this outside of `with connection.pipeline():`"
+            )
         self._connection = connection
         self._dict_row = dict_row
         self._queries = load_queries(self.dialect)
