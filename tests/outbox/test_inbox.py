@@ -188,7 +188,8 @@ def test_blank_names_and_a_missing_table_are_refused(own_database: Backend) -> N
         handled(handle, "accounts", "k")
     with consumer.transaction() as handle:
         create_inbox(handle)
-        for names in (("", "k"), (" ", "k"), ("accounts", ""), ("accounts", "\t")):
+        wrong: list[Any] = ["", " ", "\t", None, 7]
+        for names in [(each, "k") for each in wrong] + [("accounts", each) for each in wrong]:
             with pytest.raises(InvalidInput, match="not blank"):
                 handled(handle, *names)
 

@@ -476,6 +476,8 @@ class TestEvents:
             {"care_label": "secret"},
             {"care_label": ""},
             {"payload": ["a"]},
+            {"sovereignty": ["a"]},
+            *({each: ["a"]} for each in ("pipeline_id", "event_name", "dataset_id", "version")),
             {"artifact": Artifact(uri="", checksum=CHECKSUM)},
             {"artifact": Artifact(uri=URI, checksum=" ")},
             {"artifact": Artifact(uri=URI, checksum=CHECKSUM, version="latest")},

@@ -59,7 +59,8 @@ def handling(
 
 def _note(tx: CallerTransaction, consumer: str, event_key: str) -> bool:
     """Note an event as handled; return whether it is new."""
-    for name, text in (("consumer", consumer), ("event_key", event_key)):
-        if not text.strip():
+    given: tuple[tuple[str, object], ...] = (("consumer", consumer), ("event_key", event_key))
+    for name, text in given:
+        if not isinstance(text, str) or not text.strip():
             raise InvalidInput(f"{name} must be a text that is not blank, not {text!r}")
     return tx.write("insert_handled", [(consumer, event_key)], now=tx.now()) == 1
