@@ -76,6 +76,8 @@ def test_each_other_answer_has_its_meaning(status: int, code: str, permanent: bo
         ("1.5", None),
         ("٣", None),
         ("soon", None),
+        (f"Mon, 01 Jun {'9' * 20} 12:00:30 GMT", None),
+        (f"Mon, 01 Jun 2026 12:00:30 +{'9' * 20}", None),
         ("", None),
         (None, None),
     ],

@@ -65,7 +65,7 @@ def retry_after_s(text: str | None, now: datetime) -> float | None:
         return min(float(text[:9]), RETRY_AFTER_S_MAX)
     try:
         until = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if until.tzinfo is None:
         until = until.replace(tzinfo=UTC)
