@@ -98,6 +98,31 @@ def test_a_connection_is_kept_for_the_next_request(receiver: Receiver) -> None:
     assert (receiver.connections, len(receiver.requests)) == (1, 5)
 
 
+def test_what_only_announces_an_answer_is_none(receiver: Receiver) -> None:
+    """Early hints are passed over; each request has its own answer, however late that comes."""
+
+    def hints_then_answers(handler: Any) -> None:
+        for _ in range(3):
+            handler.wfile.write(b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n")
+        respond(handler, 500 if len(receiver.requests) == 1 else 200, {}, b"body")
+
+    receiver.answer = hints_then_answers
+    client = client_of(receiver)
+    assert [post(client).status for _ in range(3)] == [500, 200, 200]
+    client.close()
+    assert receiver.connections == 1
+
+
+def test_a_connection_that_goes_over_to_another_protocol_is_not_kept(receiver: Receiver) -> None:
+    """Nobody asked for it: it is no success, and the next request has a connection of its own."""
+    head = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"
+    receiver.answer = lambda handler: handler.wfile.write(head)
+    client = client_of(receiver)
+    assert [post(client).status for _ in range(2)] == [101, 101]
+    client.close()
+    assert receiver.connections == 2
+
+
 def test_a_kept_connection_that_was_closed_meanwhile_is_replaced(receiver: Receiver) -> None:
     """The request goes out on a new one: the receiver gets it once."""
 

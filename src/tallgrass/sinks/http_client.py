@@ -27,6 +27,9 @@ DRAINED_BYTES_MAX = 65_536
 _PART_BYTES = 16_384
 _IDLE_MAX = 16
 _IDLE_S_MAX = 30.0
+#: Statuses that a further one follows; after 101 another protocol would.
+_ANNOUNCING = range(102, 200)
+_FINAL = range(200, 600)
 _AGENT = f"tallgrass/{tallgrass.__version__}"
 
 
@@ -209,7 +212,7 @@ class HttpClient:
         except BaseException:
             line.hang_up()
             raise
-        if whole and not response.will_close:
+        if whole and not response.will_close and response.status in _FINAL:
             self._keep(line)
         else:
             line.hang_up()
@@ -252,6 +255,21 @@ def _read(response: HTTPResponse, bytes_max: int) -> tuple[bytes, bool]:
     return bytes(body), not response.length
 
 
+class _FinalResponse(HTTPResponse):
+    """An answer without those that only announce it, such as early hints.
+
+    The standard library passes over 100 alone: any other would be taken for the answer, and the
+    answer then for that of the next request.
+    """
+
+    def begin(self) -> None:
+        """Read the head of the answer."""
+        super().begin()
+        while self.status in _ANNOUNCING:
+            self.headers = self.msg = None  # type: ignore[assignment]  # as if nothing was read
+            super().begin()
+
+
 class _Line:
     """A connection, as http.client wants a socket: each wait ends when the request must."""
 
@@ -264,6 +282,7 @@ class _Line:
         self.idle_since = 0.0
         self._http = HTTPConnection(host)
         self._http.auto_open = 0  # never to connect by itself
+        self._http.response_class = _FinalResponse
         self._http.sock = self
 
     def begin(self, request: _Request, ends_at: float) -> HTTPResponse:
