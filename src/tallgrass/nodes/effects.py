@@ -121,6 +121,8 @@ async def aeffect(
     except asyncio.CancelledError:
         begun.not_made()
         raise
+    # As in `effect`: a task of its own outlives the node that began it.
+    log.require_open()
     try:
         result = do()
         if inspect.isawaitable(result):
