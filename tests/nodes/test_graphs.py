@@ -326,8 +326,9 @@ def test_wrapping_twice_changes_nothing_or_is_refused(watched: Watched) -> None:
 
 
 def test_options_that_nothing_knows_are_refused(watched: Watched) -> None:
-    """A node that is not there, and an option that no node has."""
+    """A node that is not there, an option that no node has, and a text in place of names."""
     cases: list[tuple[Any, Any]] = [({"b": {}}, {}), ({"a": {"cachd": 0}}, {}), ({}, {"cachd": 1})]
+    cases += [({"a": {"config_keys": "user"}}, {}), ({}, {"uses": "x"})]
     for options, common in cases:
         with pytest.raises(InvalidInput) as refused:
             reliable(chain(a=Noted().node("a")), watched.runner(), options=options, **common)

@@ -719,6 +719,44 @@ def test_an_unknown_option_is_refused(watched: Watched) -> None:
         run(watched.runner(run_id=None), Counted())
 
 
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [
+        ("uses", "x"),
+        ("uses", 7),
+        ("reads", "gauges"),
+        ("writes", ("gauges", 7)),
+        ("code_version", 1.4),
+        ("data_version", 2),
+        ("dataset", 7),
+        ("timeout_s", 0),
+        ("timeout_s", -1),
+        ("timeout_s", "5"),
+        ("timeout_s", float("nan")),
+        ("timeout_s", 1e12),
+        ("retry", 3),
+    ],
+)
+def test_an_option_of_another_form_is_refused(watched: Watched, option: str, given: Any) -> None:
+    """Before anything runs: ``uses=("flow")`` would give the node nothing, without a word."""
+    node = Counted()
+    with pytest.raises(InvalidInput, match=option) as refused:
+        run(watched.runner(), node, **{option: given})
+    assert refused.value.code == "node_declaration_invalid"
+    assert node.calls == 0
+
+
+def test_ids_are_texts(watched: Watched) -> None:
+    """A number is not taken for one: it would be another run for who writes it as a text."""
+    with pytest.raises(InvalidInput, match="an id is a text, not 20261116"):
+        watched.runner(run_id=20261116)
+    for name in ("run_id", "node_id", "task_id"):
+        with pytest.raises(InvalidInput, match="an id is a text, not 7"):
+            run(watched.runner(), Counted(), **{name: 7})
+    with pytest.raises(InvalidInput, match="retry"):
+        watched.runner(retry=3)
+
+
 @pytest.mark.conformance("NR-9.1")
 def test_wrapped_functions_keep_their_signature(watched: Watched) -> None:
     """One argument is the state; of several, each is an input, but for what LangGraph hands in."""

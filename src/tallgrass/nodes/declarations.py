@@ -1,7 +1,7 @@
 """What is said of a node and of a call of it, and what a strict runner wants to hear."""
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
@@ -14,6 +14,10 @@ from tallgrass.nodes.retry_policy import RetryPolicy
 
 #: A wrapped function says under this name what it is.
 _WRAPPED_NAME: Final = "__tallgrass_node__"
+_LISTS: Final = frozenset({"uses", "reads", "writes"})
+_TEXTS: Final = frozenset({"code_version", "data_version", "dataset", "care_label"})
+#: No thread waits for longer at a time.
+TIMEOUT_S_MAX: Final = 7 * 86_400.0
 _DECLARED: Final = frozenset(each.name for each in fields(NodeDeclaration))
 
 #: Says which run and which task a call belongs to, where nobody names them; None: it knows nothing.
@@ -38,6 +42,10 @@ class Asked:
     #: What else the result depends on, by name; it counts in the identity and is never given to
     #: the node.
     beside: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no policy."""
+        require_retry(self.retry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +77,44 @@ def declaration_of(node_id: str, **declared: Any) -> NodeDeclaration:
             f"a node has no option {', '.join(unknown)}", code="node_declaration_invalid"
         )
     file_name_of(node_id)
+    _require_forms(declared)
     declaration = NodeDeclaration(node_id=node_id, **declared)
     if declaration.compensate_fn is not None:
         require_compensation(declaration.compensate_fn)
         declaration = replace(declaration, has_effects=True)
     return declaration
+
+
+def require_names(option: str, given: Any) -> None:
+    """Refuse what is no list of names: a single text would be taken letter by letter."""
+    listed = isinstance(given, Collection) and not isinstance(given, str)
+    if not (given is None or (listed and all(isinstance(each, str) for each in given))):
+        raise _invalid(f"{option} holds names, such as ('flow',), not {given!r}")
+
+
+def require_retry(given: Any) -> None:
+    """Refuse what is no policy, such as a number of attempts."""
+    if not (given is None or isinstance(given, RetryPolicy)):
+        raise _invalid(f"retry is a RetryPolicy, not {given!r}")
+
+
+def _require_forms(declared: Mapping[str, Any]) -> None:
+    """Refuse options that would fail later, or silently mean something else."""
+    for option in _LISTS & declared.keys():
+        require_names(option, declared[option])
+    for option in _TEXTS & declared.keys():
+        if not isinstance(declared[option], str | None):
+            raise _invalid(f"{option} is a text, not {declared[option]!r}")
+    timeout_s = declared.get("timeout_s")
+    is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
+    if not (timeout_s is None or (is_number and 0 < timeout_s <= TIMEOUT_S_MAX)):
+        raise _invalid(
+            f"timeout_s is more than 0 and at most {TIMEOUT_S_MAX:g} seconds, not {timeout_s!r}"
+        )
+
+
+def _invalid(message: str) -> InvalidInput:
+    return InvalidInput(message, code="node_declaration_invalid")
 
 
 def require_complete(declaration: NodeDeclaration) -> None:

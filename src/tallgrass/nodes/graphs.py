@@ -28,7 +28,7 @@ from langgraph.pregel import Pregel
 from langgraph.pregel._utils import find_subgraph_pregel
 
 from tallgrass.errors import InvalidInput
-from tallgrass.nodes.declarations import Asked, declaration_of, wrapped_node
+from tallgrass.nodes.declarations import Asked, declaration_of, require_names, wrapped_node
 from tallgrass.nodes.graph_messages import MessageIds
 from tallgrass.nodes.graph_places import Attempts, beside_of, langgraph_whereabouts, place_of
 from tallgrass.nodes.graph_values import graph_extensions
@@ -73,6 +73,7 @@ class ReliableNode(RunnableCallable):
         self.declaration = declaration
         self._retry = retry
         self._uses_context = uses_context
+        require_names("config_keys", config_keys)
         self._config_keys = config_keys
         self._holds_graph = _holds_graph(inner)
         self._is_placed_here = runner.whereabouts is langgraph_whereabouts

@@ -101,6 +101,8 @@ def file_name_of(given: str) -> str:
     The encoding is reversible and never begins with a dot, so an id leads neither out of its folder
     nor to a file of the store's own.
     """
+    if not isinstance(given, str):
+        raise InvalidInput(f"an id is a text, not {given!r}", code="node_id_invalid")
     if _PLAIN_ID.fullmatch(given) and not _RESERVED.fullmatch(given) and not given.endswith("."):
         return given
     if not given or len(given) > ID_CHARS_MAX:

@@ -35,6 +35,7 @@ from tallgrass.nodes.declarations import (
     marked,
     nowhere,
     require_complete,
+    require_retry,
 )
 from tallgrass.nodes.entries import Kind, TaskId
 from tallgrass.nodes.execution import Execution
@@ -101,6 +102,7 @@ class NodeRunner:
         folder = Path(root)
         if run_id is not None:
             file_name_of(run_id)
+        require_retry(retry)
         self.pipeline = pipeline
         self.env = env
         self.run_id = run_id

@@ -75,6 +75,8 @@ class RunWal:
 
     def task(self, task: TaskId) -> TaskState:
         """Return what the log says of a task; ids that would share a folder are refused."""
+        file_name_of(task.node_id)
+        file_name_of(task.task_id)
         with self._lock:
             clash = self.state.clash_of(task)
             if clash is not None:
@@ -82,8 +84,6 @@ class RunWal:
                     f"{task.node_id}/{task.task_id} differs from {clash} by case alone",
                     code="node_id_invalid",
                 )
-            file_name_of(task.node_id)
-            file_name_of(task.task_id)
             return self.state.task(task)
 
     def append(self, kind: Kind, task: TaskId, body: Mapping[str, Any]) -> int:
