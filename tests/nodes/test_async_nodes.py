@@ -131,13 +131,13 @@ def test_a_cancellation_during_a_sync_waits_for_it(watched: Watched) -> None:
 
 
 def test_a_node_that_never_ends_is_given_up(watched: Watched) -> None:
-    """The bound of an attempt holds in the loop too, and counts as a timeout."""
+    """The bound of an attempt holds in the loop too, counts as a timeout, and is told."""
 
     async def node(state: Any) -> Any:
         await asyncio.sleep(600)
 
     runner = watched.runner(retry=RetryPolicy(max_attempts=2))
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError, match=r"took longer than 0\.02 s"):
         asyncio.run(arun(runner, node, timeout_s=0.02))
     attempts = watched.view("run-1/fetch/attempts.json")
     assert [each["status"] for each in attempts] == ["timed_out"] * 2

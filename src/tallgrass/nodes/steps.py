@@ -191,12 +191,15 @@ async def _do_async(step: Execute | Wait | Pause, sleep: Callable[[float], Await
         return await sleep(step.seconds)
     if isinstance(step, Pause):
         return await asyncio.sleep(step.seconds)
+    limit = asyncio.timeout(step.timeout_s)
     try:
-        async with asyncio.timeout(step.timeout_s):
+        async with limit:
             return await _await(step)
-    except (TimeoutError, asyncio.CancelledError):
+    except (TimeoutError, asyncio.CancelledError) as given_up:
         # A function in a thread runs on, and can write nothing more.
         step.active.log.fence("it was given up")
+        if limit.expired() and isinstance(given_up, TimeoutError):
+            raise _took_too_long(step) from given_up
         raise
 
 
@@ -304,8 +307,12 @@ def _call_within(step: Execute, timeout_s: float) -> Any:
         if step.active.cpu is not None:
             # No thread can be asked what it took: at most all of the time.
             step.active.cpu.seconds += timeout_s
-        raise TimeoutError(f"the node took longer than {timeout_s:g} s")
+        raise _took_too_long(step)
     succeeded, value = answer[0]
     if not succeeded:
         raise value
     return value
+
+
+def _took_too_long(step: Execute) -> TimeoutError:
+    return TimeoutError(f"the node took longer than {step.timeout_s:g} s")
