@@ -321,3 +321,27 @@ def test_explain_suggests_the_nearest_code() -> None:
     assert done.code == 2
     assert done.error["code"] == "unknown_code"
     assert "did you mean 'io_error'" in done.error["message"]
+
+
+@pytest.mark.parametrize("stream", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (("explain", "io_error"), 0),
+        (("explain", "no_such_code"), 2),
+        (("inspect", "message", "-"), 1),
+        (("replay", "--dataset", "hrrr", "--since", "2026-06-01", "--reason", "test"), 2),
+    ],
+)
+def test_a_closed_stream_is_an_empty_one(stream: int, args: tuple[str, ...], code: int) -> None:
+    """Who closes a standard stream reads nothing and writes nowhere; the exit code still tells."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {stream}>&-', "sh", *PROGRAM, *args],
+        check=False,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env=environment(),
+    )
+    assert done.returncode == code
+    assert b"Traceback" not in done.stderr
+    assert b"internal_error" not in done.stderr

@@ -128,6 +128,7 @@ def cli(ctx: click.Context, config_file: Path | None, database: str | None, *, d
 
 def run(args: Sequence[str]) -> int:
     """Run one command line and return its exit code; nothing escapes as a traceback."""
+    _open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets its escape, never an error.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -163,6 +164,18 @@ def replay_main() -> Never:
         taken = 1 if "=" in rest[0] else 2
         before, rest = [*before, *rest[:taken]], rest[taken:]
     sys.exit(run([*before, "replay", *rest]))
+
+
+def _open_missing_streams() -> None:
+    """Let whoever closed a standard stream (`<&-`) have nothing to read, and nowhere to write to.
+
+    In this order each gets the number that is its own, which no database or socket then takes.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123, SIM115 - stays open
+            os.set_inheritable(stream.fileno(), True)  # noqa: FBT003 - workers have it too
+            setattr(sys, name, stream)
 
 
 def _require_text(args: Sequence[str]) -> None:
