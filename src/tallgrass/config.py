@@ -29,6 +29,8 @@ DEFAULT_FILE = "tallgrass.toml"
 #: Variables with the prefix that are no settings.
 NOT_SETTINGS = frozenset({"TALLGRASS_CONFIG", "TALLGRASS_TOKEN"})
 _TEST_PREFIX = "TALLGRASS_TEST_"
+#: The largest whole number of TOML; a larger one is too large for floats, rows and messages.
+_INTEGER_MAX = 2**63 - 1
 
 _BY_KEY = {setting.key: setting for setting in SETTINGS}
 #: What the settings and tables of a file stand below: `database`, `worker` …
@@ -139,19 +141,36 @@ def _find_file(file: Path | None, environment: Mapping[str, str]) -> Path | None
     if file is None and not environment.get("TALLGRASS_CONFIG"):
         default = Path(DEFAULT_FILE)
         return default if default.is_file() else None
-    named = file or Path(environment["TALLGRASS_CONFIG"])
-    if not named.is_file():
-        raise ConfigError(f"there is no configuration file {named}")
-    return named
+    if file is None:
+        file = Path(_text(environment, "TALLGRASS_CONFIG"))
+    try:
+        there = file.is_file()
+    except OSError as exc:  # a folder that may not be looked into, a name that is too long
+        raise ConfigError(f"cannot read {file}: {exc.strerror}") from exc
+    if not there:
+        raise ConfigError(f"there is no configuration file {file}")
+    return file
 
 
 def _read_toml(file: Path) -> dict[str, object]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        _require_small_numbers(table)
+    except (ValueError, RecursionError) as exc:  # also too long a number, too many brackets
         raise ConfigError(f"{file} is not TOML: {exc}") from exc
     except OSError as exc:
         raise ConfigError(f"cannot read {file}: {exc.strerror}") from exc
+    return table
+
+
+def _require_small_numbers(value: object) -> None:
+    """Refuse whole numbers that TOML does not have, though Python has them."""
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            _require_small_numbers(inner)
+    elif isinstance(value, int) and abs(value) > _INTEGER_MAX:
+        message = "a whole number has at most 64 bits"
+        raise ValueError(message)
 
 
 def _flatten(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
@@ -171,7 +190,15 @@ def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[Setting,
             continue
         if name not in by_variable:
             raise ConfigError(f"unknown variable {name}{did_you_mean(name, by_variable)}")
-        yield by_variable[name], environment[name]
+        yield by_variable[name], _text(environment, name)
+
+
+def _text(environment: Mapping[str, str], name: str) -> str:
+    """Return a variable; bytes that are no text could neither be stored nor shown."""
+    value = environment[name]
+    if any("\ud800" <= c <= "\udfff" for c in value):
+        raise ConfigError(f"${name} is not UTF-8: {value!r}")
+    return value
 
 
 def _known(key: str, place: str) -> Setting:

@@ -46,7 +46,9 @@ def between(low: float, high: float) -> Check:
     """Take numbers from one to another, both included."""
 
     def check(value: Value) -> str | None:
-        return None if low <= float(value) <= high else f"must be between {low:g} and {high:g}"
+        # Without making it a float: not every whole number can be one.
+        inside = not isinstance(value, str) and low <= value <= high
+        return None if inside else f"must be between {low:g} and {high:g}"
 
     return check
 

@@ -149,6 +149,9 @@ def test_what_is_optional_may_be_left_out() -> None:
 
 REFUSALS = [
     ("id = ", "id ", "radar.toml: not TOML"),
+    ("id = ", f"id = {'[' * 5000}", "radar.toml: not TOML"),
+    ("cadence_s = 300", f"cadence_s = 1{'0' * 5000}", "radar.toml: not TOML"),
+    ("cadence_s = 300", f"cadence_s = 1{'0' * 400}", "cadence_s: must be a number of seconds"),
     ('id = "radar"', 'id = "Radar One"', "radar.toml: id: must be small letters"),
     ('id = "radar"', "id = 7", "id: must be a text, not 7"),
     ('title = "A radar"', "", "title: is missing"),

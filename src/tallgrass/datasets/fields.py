@@ -1,6 +1,7 @@
 """Reading a table of a data file: each value by its type, each mistake with its place and a fix."""
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from enum import StrEnum
@@ -83,7 +84,7 @@ class Table:
     def positive(self, field: str, unit: str) -> float:
         """Return a positive number."""
         value = self._get(field, None)
-        if type(value) not in {int, float} or not 0 < value < float("inf"):
+        if type(value) not in {int, float} or not 0 < value <= sys.float_info.max:
             raise self.refusal(field, f"must be a number of {unit} above 0, not {value!r}")
         return float(value)
 

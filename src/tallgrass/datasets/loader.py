@@ -99,7 +99,7 @@ def load_with_examples(text: str, place: str) -> tuple[Dataset, tuple[Example, .
     """Return the dataset of a file, and what each of its examples gave."""
     try:
         values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as exc:
+    except (ValueError, RecursionError) as exc:  # also too long a number, too many brackets
         raise ConfigError(f"{place}: not TOML: {exc}", code=INVALID) from exc
     table = Table(values, place)
     grammar, groups = load_grammar(table.optional_table("key"), _sidecars(table.table("item")))
