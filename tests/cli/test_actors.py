@@ -27,6 +27,13 @@ def add(backend: Backend, name: str, role: str, token: str | None = None) -> Don
     return tallgrass("actors", "add", name, "--role", role, "--output", "json", at=backend, env=env)
 
 
+def test_a_token_of_bytes_that_are_no_text_is_nobodys(backend: Backend) -> None:
+    """It is refused as every wrong token is."""
+    add(backend, "ann", "approver")
+    refused = add(backend, "bob", "approver", "tg_\udcff")
+    assert (refused.code, refused.error["code"]) == (3, "unknown_actor")
+
+
 def test_actors_live_by_their_tokens(backend: Backend) -> None:
     """Added, listed, renewed, revoked; each secret is printed once and kept as its hash."""
     refused = add(backend, "otto", "operator")

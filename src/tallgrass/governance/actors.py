@@ -79,8 +79,8 @@ def make_token(random: bytes) -> str:
 
 
 def token_sha256(token: str) -> str:
-    """Return what the store keeps of a token."""
-    return sha256_hex(token.strip().encode())
+    """Return what the store keeps of a token; one of bytes that are no text is nobody's."""
+    return sha256_hex(token.strip().encode(errors="surrogatepass"))
 
 
 def require_role(actor: Actor, role: Role, what: str) -> None:
