@@ -176,6 +176,7 @@ def test_version_is_the_package_s() -> None:
         ("ingest", "--once", "--drain"),
         ("ingest", "--processes", "0"),
         ("simulate",),
+        ("retention", "show", "9223372036854775808"),
         ("--database", "mysql://u:secret@h/d", "wal", "list"),
     ],
     ids=" ".join,
@@ -193,6 +194,25 @@ def test_bad_arguments_end_with_2(args: tuple[str, ...], tmp_path: Path) -> None
     assert as_json.error["code"] in ("invalid_input", "config_invalid")
     assert "secret" not in done.err + as_json.err
     assert list(tmp_path.iterdir()) == []
+
+
+def numbers(command: click.Command) -> list[click.Option]:
+    """Return the options of a command that take numbers with a fraction."""
+    return [
+        option
+        for option in command.params
+        if isinstance(option, click.Option) and option.type.name.startswith("float")
+    ]
+
+
+@pytest.mark.parametrize("path", [path for path in ALL if numbers(command_of(path))], ids=" ".join)
+@pytest.mark.parametrize("word", ["nan", "inf", "-inf", "1e999"])
+def test_what_cannot_be_counted_with_is_no_number(path: tuple[str, ...], word: str) -> None:
+    """A rate, a rest or an age of `nan` would pass every bound and hold back nothing."""
+    command = command_of(path)
+    for option in numbers(command):
+        with pytest.raises(click.BadParameter):
+            option.type_cast_value(click.Context(command), word)
 
 
 def test_a_mistyped_command_gets_the_nearest_name() -> None:

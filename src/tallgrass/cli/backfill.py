@@ -11,7 +11,13 @@ from tallgrass.bootstrap.backfilling import BackfillRequest, Surroundings, order
 from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.stores import open_current_stores
 from tallgrass.cli.identity import acting, actor_option
-from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    FiniteRange,
+    Invocation,
+    examples,
+    output_option,
+    pass_invocation,
+)
 from tallgrass.cli.listing_options import (
     bucket_option,
     listing_option,
@@ -45,7 +51,7 @@ from tallgrass.views.times import time_or_date
 @objects_option
 @click.option("--max-events", type=click.IntRange(1), metavar="N", help="Make at most N units due.")
 @click.option(
-    "--rate", type=click.FloatRange(0.001), metavar="N", help="Make at most N units a second due."
+    "--rate", type=FiniteRange(0.001), metavar="N", help="Make at most N units a second due."
 )
 @click.option("--dry-run", is_flag=True, help="Only tell what would become due.")
 @click.option(

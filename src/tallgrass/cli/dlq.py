@@ -15,7 +15,13 @@ from tallgrass.bootstrap.replay_reporting import reported
 from tallgrass.bootstrap.stores import Stores, open_current_stores
 from tallgrass.cli import dlq_view
 from tallgrass.cli.identity import acting, actor_option
-from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    FiniteRange,
+    Invocation,
+    examples,
+    output_option,
+    pass_invocation,
+)
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_whole
@@ -188,9 +194,7 @@ def plan(
     help="Back to the main queue, or to a queue of the run's own.",
 )
 @click.option("--batch", type=click.IntRange(1), metavar="N", help="Letters taken together.")
-@click.option(
-    "--rate", type=click.FloatRange(0.001), metavar="N", help="At most N letters a second."
-)
+@click.option("--rate", type=FiniteRange(0.001), metavar="N", help="At most N letters a second.")
 @click.option(
     "--max-events", type=click.IntRange(1), metavar="N", help="Send at most N letters now."
 )

@@ -19,7 +19,13 @@ from tallgrass.bootstrap.following import (
 )
 from tallgrass.bootstrap.stores import open_current_stores
 from tallgrass.bootstrap.telemetry import open_recorder
-from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    FiniteRange,
+    Invocation,
+    examples,
+    output_option,
+    pass_invocation,
+)
 from tallgrass.cli.listing_options import bucket_option, objects_option, prefix_option
 from tallgrass.cli.metrics_option import metrics_port_option
 from tallgrass.cli.stopping import told_to_stop
@@ -53,7 +59,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 @bucket_option
 @click.option(
     "--every",
-    type=click.FloatRange(0.1, 86_400),
+    type=FiniteRange(0.1, 86_400),
     default=30.0,
     show_default=True,
     metavar="S",

@@ -1,5 +1,6 @@
 """What all commands share: the options of the group, the configuration, `--output`, examples."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,19 @@ PAGE_MAX = 1000
 NUMBER_MAX = 2**63 - 1
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class FiniteRange(click.FloatRange):
+    """Numbers of a range. `nan` is in none, though it compares as if it were in all."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number; refuse what cannot be counted with."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a number to count with.", param, ctx)
+        return number
 
 
 @dataclass(kw_only=True)

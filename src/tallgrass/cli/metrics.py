@@ -2,7 +2,7 @@
 
 import click
 
-from tallgrass.cli.invocation import Invocation, examples, pass_invocation
+from tallgrass.cli.invocation import FiniteRange, Invocation, examples, pass_invocation
 from tallgrass.cli.metrics_option import PORT_MAX
 from tallgrass.cli.stopping import told_to_stop
 
@@ -27,7 +27,7 @@ def command() -> None:
 @click.option(
     "--every",
     "every_s",
-    type=click.FloatRange(0, 3600),
+    type=FiniteRange(0, 3600),
     default=5.0,
     show_default=True,
     metavar="SECONDS",

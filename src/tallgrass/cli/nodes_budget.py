@@ -7,7 +7,13 @@ from typing import Any
 import click
 
 from tallgrass.bootstrap.node_reports import read_budgets
-from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    FiniteRange,
+    Invocation,
+    examples,
+    output_option,
+    pass_invocation,
+)
 from tallgrass.cli.nodes_folder import folder_option, nodes_folder
 from tallgrass.cli.text import print_json
 from tallgrass.nodes.error_budget import BudgetPolicy, ErrorBudgets
@@ -29,7 +35,7 @@ _DEFAULT = BudgetPolicy()
 @folder_option
 @click.option(
     "--objective",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=FiniteRange(0, 1, min_open=True, max_open=True),
     default=_DEFAULT.objective,
     show_default=True,
     help="The share of outcomes that is to succeed.",

@@ -4,13 +4,22 @@ from datetime import timedelta
 
 import click
 
-from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    FiniteRange,
+    Invocation,
+    examples,
+    output_option,
+    pass_invocation,
+)
 from tallgrass.cli.nodes_folder import folder_option, nodes_folder
 from tallgrass.cli.text import plain, print_json
 from tallgrass.clock import system_clock
 from tallgrass.errors import InvalidInput
 from tallgrass.nodes.cache_store import FolderCache
 from tallgrass.nodes.rebuild import forget_node
+
+#: A hundred years.
+_DAYS_MAX = 36_500
 
 
 @click.group(
@@ -53,7 +62,7 @@ def stats(invocation: Invocation, *, folder: str | None, as_json: bool) -> None:
 )
 @click.option(
     "--older-than",
-    type=click.FloatRange(0),
+    type=FiniteRange(0, _DAYS_MAX),
     metavar="DAYS",
     help="Remove whatever was neither made nor used for so many days.",
 )

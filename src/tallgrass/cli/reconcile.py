@@ -11,7 +11,13 @@ import click
 
 from tallgrass.bootstrap.reconcile_report import FirstFindings, reconcile_document
 from tallgrass.bootstrap.reconciling import ReconcileReport, ReconcileRequest, Reconciliation
-from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    FiniteRange,
+    Invocation,
+    examples,
+    output_option,
+    pass_invocation,
+)
 from tallgrass.cli.listing_options import (
     bucket_option,
     listing_option,
@@ -31,6 +37,8 @@ if TYPE_CHECKING:
 
 #: Findings of each kind that are told one by one on a terminal.
 _SHOWN = 20
+#: A hundred years.
+_GRACE_S_MAX = 36_500 * 86_400
 
 
 @click.command(
@@ -50,7 +58,7 @@ _SHOWN = 20
 @click.option("--catalog-only", is_flag=True, help="Ledger and catalog alone: ask no bucket.")
 @click.option(
     "--grace",
-    type=click.FloatRange(0),
+    type=FiniteRange(0, _GRACE_S_MAX),
     default=900.0,
     show_default=True,
     metavar="SECONDS",

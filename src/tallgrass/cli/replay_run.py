@@ -17,7 +17,7 @@ from tallgrass.bootstrap.replay_reporting import reported
 from tallgrass.bootstrap.replaying import RunOptions, run_replay
 from tallgrass.bootstrap.stores import open_current_stores
 from tallgrass.cli.identity import acting
-from tallgrass.cli.invocation import Invocation
+from tallgrass.cli.invocation import FiniteRange, Invocation
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import print_json, printable
 from tallgrass.errors import GuardRefused
@@ -68,7 +68,7 @@ _OPTIONS = (
     click.option("--approval", metavar="ID", help="The approval that was given for the plan."),
     click.option(
         "--rate",
-        type=click.FloatRange(0.001),
+        type=FiniteRange(0.001),
         metavar="N",
         help="At most N units a second; can only lower replay.max_records_per_second.",
     ),

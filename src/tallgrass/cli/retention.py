@@ -16,7 +16,14 @@ from tallgrass.bootstrap.retention_run import (
     archive_search,
 )
 from tallgrass.cli.identity import acting, actor_option
-from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    NUMBER_MAX,
+    FiniteRange,
+    Invocation,
+    examples,
+    output_option,
+    pass_invocation,
+)
 from tallgrass.cli.retention_view import (
     show_applied,
     show_archive,
@@ -91,11 +98,14 @@ def plan(invocation: Invocation, *, kinds: tuple[str, ...], as_json: bool) -> No
 )
 @_kind_option(_ITEMS)
 @click.option(
-    "--max-rows", type=click.IntRange(1), metavar="N", help="Archive at most N rows in this call."
+    "--max-rows",
+    type=click.IntRange(1, NUMBER_MAX),
+    metavar="N",
+    help="Archive at most N rows in this call.",
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(0.001),
+    type=FiniteRange(0.001),
     default=RATE,
     show_default=True,
     metavar="N",
@@ -157,8 +167,10 @@ def list_archives(invocation: Invocation, *, kinds: tuple[str, ...], as_json: bo
 
 
 @command.command(epilog=examples("tallgrass retention show 3 --limit 10"))
-@click.argument("archive_id", type=click.IntRange(1), metavar="ARCHIVE")
-@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="Rows shown.")
+@click.argument("archive_id", type=click.IntRange(1, NUMBER_MAX), metavar="ARCHIVE")
+@click.option(
+    "--limit", type=click.IntRange(0, NUMBER_MAX), default=50, show_default=True, help="Rows shown."
+)
 @output_option
 @pass_invocation
 def show(invocation: Invocation, *, archive_id: int, limit: int, as_json: bool) -> None:
@@ -186,7 +198,9 @@ def show(invocation: Invocation, *, archive_id: int, limit: int, as_json: bool) 
 @click.option(
     "--kind", type=click.Choice([kind.value for kind in ArchiveKind]), help="Only of this kind."
 )
-@click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="Rows.")
+@click.option(
+    "--limit", type=click.IntRange(1, NUMBER_MAX), default=1000, show_default=True, help="Rows."
+)
 @output_option
 @pass_invocation
 def search(

@@ -10,7 +10,13 @@ from typing import Any
 import click
 
 from tallgrass.bootstrap.queues import open_queue
-from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    FiniteRange,
+    Invocation,
+    examples,
+    output_option,
+    pass_invocation,
+)
 from tallgrass.cli.text import json_bytes, print_json
 from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.config import Config
@@ -46,7 +52,7 @@ def _share_options(function: Callable[..., None]) -> Callable[..., None]:
         function = click.option(
             f"--{each.name.replace('_', '-')}",
             each.name,
-            type=click.FloatRange(0, 1),
+            type=FiniteRange(0, 1),
             default=each.default,
             show_default=True,
             metavar="SHARE",

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    FiniteRange,
+    Invocation,
+    examples,
+    output_option,
+    pass_invocation,
+)
 from tallgrass.cli.text import duration, print_json
 from tallgrass.clock import system_clock
 from tallgrass.telemetry.slo import WINDOW_DAYS, SloState, Zone
@@ -27,7 +33,7 @@ _ALARMING = frozenset({Zone.RED, Zone.BLACK})
 )
 @click.option(
     "--days",
-    type=click.FloatRange(0, _DAYS_MAX, min_open=True),
+    type=FiniteRange(0, _DAYS_MAX, min_open=True),
     default=WINDOW_DAYS,
     show_default=True,
     help="Judge the units whose data are of the last days.",

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    FiniteRange,
+    Invocation,
+    examples,
+    output_option,
+    pass_invocation,
+)
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -45,7 +51,7 @@ EVERY_S = 5.0
 @click.option(
     "--every",
     "every_s",
-    type=click.FloatRange(0.1, 3600),
+    type=FiniteRange(0.1, 3600),
     default=EVERY_S,
     show_default=True,
     help="Seconds between two looks, with --follow.",

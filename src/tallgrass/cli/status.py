@@ -9,7 +9,13 @@ import click
 
 from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.overview import read_overview
-from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    FiniteRange,
+    Invocation,
+    examples,
+    output_option,
+    pass_invocation,
+)
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import duration, hide_credentials, json_line, print_json, printable
 from tallgrass.cli.watching import Pace, watch
@@ -38,7 +44,7 @@ _EVERY_S = 2.0
 @click.option(
     "--every",
     "every_s",
-    type=click.FloatRange(0.1, 3600),
+    type=FiniteRange(0.1, 3600),
     metavar="SECONDS",
     help="Rest between two looks.  [default: 2]",
 )

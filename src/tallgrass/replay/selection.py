@@ -19,6 +19,8 @@ from tallgrass.ledger.vocabulary import Intent, Status
 
 #: Units and messages that a selection may name one by one; more are chosen by dataset and time.
 NAMES_MAX = 10_000
+#: The largest number of attempts that a record can have: PostgreSQL's integers have 32 bits.
+NUMBER_MAX = 2**31 - 1
 #: Of a long list, in a message.
 _SHOWN = 5
 
@@ -229,6 +231,9 @@ def _require_numbers(selection: Selection) -> None:
         value = getattr(selection, name)
         if value is not None and value < 0:
             raise _invalid(f"{name} is below 0")
+    for name in ("attempts_min", "attempts_max", "max_records"):
+        if (getattr(selection, name) or 0) > NUMBER_MAX:
+            raise _invalid(f"{name} is above {NUMBER_MAX}")
     if low is not None and high is not None and low > high:
         raise _invalid(f"no number of attempts is at least {low} and at most {high}")
     if selection.max_records is not None and selection.max_records < 1:
