@@ -132,11 +132,25 @@ def test_reading_an_empty_database_says_that_it_has_no_tables(empty_url: str) ->
     assert done.error["code"] == "schema_missing"
 
 
-def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [("wal", "list"), ("db", "check"), ("db", "migrate")])
+def test_a_file_that_is_no_database_is_told(command: tuple[str, str], tmp_path: Path) -> None:
     """Any other file: exit code 1, database_corrupt, the file is as it was."""
     file = tmp_path / "letter.txt"
     file.write_bytes(b"Dear Sir or Madam, " * 100)
-    done = tallgrass("wal", "list", "--output", "json", at=f"sqlite:///{file}")
+    done = tallgrass(*command, "--output", "json", at=f"sqlite:///{file}")
     assert done.code == 1
     assert done.error["code"] == "database_corrupt"
     assert file.read_bytes() == b"Dear Sir or Madam, " * 100
+
+
+def test_the_doctor_finds_a_file_that_is_no_database(tmp_path: Path) -> None:
+    """It is one finding among the others, which are all told."""
+    file = tmp_path / "letter.txt"
+    file.write_bytes(b"Dear Sir or Madam, " * 100)
+    done = tallgrass(
+        "doctor", "--skip-network", "--output", "json", at=f"sqlite:///{file}", cwd=tmp_path
+    )
+    assert done.code == 1
+    verdicts = {each["name"]: each["verdict"] for each in done.json["findings"]}
+    assert verdicts["database"] == "problem"
+    assert verdicts["configuration"] == "ok"

@@ -1,6 +1,7 @@
 """How a database is, found out by reading alone: schema, rights, place, version, clock."""
 
 import os
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,6 +10,7 @@ from typing import Any
 
 from tallgrass.clock import Clock
 from tallgrass.errors import DatabaseUnusable
+from tallgrass.storage.driver_errors import from_sqlite
 from tallgrass.storage.migrations import check_schema
 from tallgrass.storage.sqlite import filesystem_of
 from tallgrass.storage.unit_of_work import Database
@@ -72,10 +74,13 @@ def _sqlite(database: Database) -> dict[str, Any]:
     path = Path(database.place)
     with database.reading() as tx:
         connection = tx.connection  # type: ignore[attr-defined]
-        version = connection.execute("SELECT sqlite_version()").fetchone()[0]
-        journal = connection.execute("PRAGMA journal_mode").fetchone()[0]
-        page_size = connection.execute("PRAGMA page_size").fetchone()[0]
-        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        try:
+            version = connection.execute("SELECT sqlite_version()").fetchone()[0]
+            journal = connection.execute("PRAGMA journal_mode").fetchone()[0]
+            page_size = connection.execute("PRAGMA page_size").fetchone()[0]
+            pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        except sqlite3.Error as error:  # here SQLite reads the file for the first time
+            raise from_sqlite(error, database.place) from error
     point, kind = filesystem_of(path)
     return {
         "writable": os.access(path, os.W_OK) and os.access(path.absolute().parent, os.W_OK),
