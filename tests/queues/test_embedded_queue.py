@@ -9,7 +9,7 @@ import pytest
 
 from tallgrass.errors import ConfigError, DatabaseUnreachable, DatabaseUnusable
 from tallgrass.queues.embedded import EmbeddedQueue
-from tallgrass.storage.migrations import check_schema, require_current_schema
+from tallgrass.storage.migrations import check_schema, migrate, require_current_schema
 from tallgrass.storage.named_queries import load_queries
 from tallgrass.storage.queue_store import QueueStore
 from tallgrass.storage.sqlite import SqliteDatabase
@@ -155,7 +155,7 @@ def test_ids_are_those_that_were_given(tmp_path: Path) -> None:
 
 
 def test_the_queue_has_a_schema_of_its_own(tmp_path: Path) -> None:
-    """Its file is migrated and checked like the ledger's, and is not taken for one."""
+    """Its file is migrated and checked like the ledger's, and neither is taken for the other."""
     path = tmp_path / "queue.db"
     queue = SqliteDatabase(path, clock=ManualClock(), schema="sqlite_queue")
     with pytest.raises(DatabaseUnusable) as missing:
@@ -164,10 +164,14 @@ def test_the_queue_has_a_schema_of_its_own(tmp_path: Path) -> None:
     open_embedded(path, ManualClock())[1].close()
     require_current_schema(queue)
     ledger = SqliteDatabase(path, clock=ManualClock())
-    with pytest.raises(DatabaseUnusable) as edited:
-        require_current_schema(ledger)
-    assert edited.value.code == "migration_edited"
-    for database in (queue, ledger):
+    own = SqliteDatabase(tmp_path / "ledger.db", clock=ManualClock())
+    migrate(own)
+    taken = SqliteDatabase(tmp_path / "ledger.db", clock=ManualClock(), schema="sqlite_queue")
+    for wrong in (ledger, taken):
+        for call in (migrate, require_current_schema):
+            with pytest.raises(DatabaseUnusable, match=r"another kind of database.*mixed up"):
+                call(wrong)
+    for database in (queue, ledger, own, taken):
         database.close()
 
 

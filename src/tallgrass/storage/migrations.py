@@ -71,7 +71,7 @@ def migrate(database: Database, migrations: Sequence[Migration] | None = None) -
 def missing_migrations(
     applied: Sequence[tuple[int, str, str]], shipped: Sequence[Migration], place: str
 ) -> list[Migration]:
-    """Return what has yet to run; refuse a newer database and an edited migration."""
+    """Return what has yet to run; refuse another kind of database, a newer one, edited ones."""
     by_number = {migration.number: migration for migration in shipped}
     for number, name, sha256 in applied:
         known = by_number.get(number)
@@ -80,6 +80,11 @@ def missing_migrations(
             raise DatabaseUnusable(
                 f"{place} has migration {number:04}_{name}; this release knows up to {newest:04}",
                 code="schema_too_new",
+            )
+        if known.name != name:
+            raise DatabaseUnusable(
+                f"{place} is another kind of database: it has {number:04}_{name} in place of"
+                f" {_label(known)}; are the addresses of ledger and queue mixed up?"
             )
         if known.sha256 != sha256:
             raise DatabaseUnusable(
