@@ -229,3 +229,25 @@ def test_a_damaged_ledger_gives_no_backup(tmp_path: Path, damage: Callable[[Path
     done = tallgrass("db", "backup", "--to", str(tmp_path / "copy"), "--output", "json", at=url)
     assert (done.code, done.error["code"]) == (1, "database_corrupt")
     assert list((tmp_path / "copy").iterdir()) == []
+
+
+def test_half_a_backup_is_none(tmp_path: Path) -> None:
+    """If the ledger cannot be copied the queue's copy goes too; the same call can be made again."""
+    queue, ledger = tmp_path / "queue.db", tmp_path / "ledger.db"
+    assert tallgrass("db", "migrate", at=f"sqlite:///{queue}").code == 0
+    ledger.write_bytes(b"Dear Sir or Madam, " * 100)
+
+    def back_up() -> Done:
+        return tallgrass(
+            "db", "backup", "--to", str(tmp_path / "copy"), "--output", "json",
+            at=f"sqlite:///{ledger}", env={"TALLGRASS_QUEUE_URL": f"sqlite:///{queue}"},
+        )  # fmt: skip
+
+    assert back_up().error["code"] == "database_corrupt"
+    assert list((tmp_path / "copy").iterdir()) == []
+    ledger.unlink()
+    assert tallgrass("db", "migrate", at=f"sqlite:///{ledger}").code == 0
+    assert [Path(each["file"]).name for each in back_up().json["files"]] == [
+        "queue.db",
+        "ledger.db",
+    ]

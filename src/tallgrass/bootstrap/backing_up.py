@@ -27,7 +27,8 @@ def back_up(config: Config, folder: Path, *, queue_only: bool = False) -> list[B
     """Copy the embedded queue, then the ledger, into a new folder.
 
     In this order: a message that the copied queue still has is at worst a duplicate for the copied
-    ledger. The other way round a message could be in neither.
+    ledger. The other way round a message could be in neither. If one cannot be copied the folder
+    stays empty: half a backup is taken for a whole one, and is in the way of the next try.
     """
     database, queue = config.text("database.url"), config.text("queue.url")
     if not queue_only and not database.startswith(_SQLITE):
@@ -42,7 +43,12 @@ def back_up(config: Config, folder: Path, *, queue_only: bool = False) -> list[B
     if queue.startswith(_SQLITE) and (queue_only or Path(queue.removeprefix(_SQLITE)).exists()):
         sources.insert(0, (queue, QUEUE))
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return [_copied(url, folder / name) for url, name in sources]
+    try:
+        return [_copied(url, folder / name) for url, name in sources]
+    except BaseException:
+        for _, name in sources:
+            (folder / name).unlink(missing_ok=True)
+        raise
 
 
 def _copied(url: str, target: Path) -> BackupFile:
