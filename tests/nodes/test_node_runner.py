@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import threading
 import time
@@ -864,3 +865,51 @@ def test_who_gives_up_waiting_says_for_how_long(watched: Watched) -> None:
     runner = watched.runner()
     with runner.wal.run("run-1"), pytest.raises(RunBusy, match=r"waited for 0\.02 s"):
         run(watched.runner(lock_timeout_s=0.02), Counted())
+
+
+@pytest.mark.parametrize("options", [{}, {"has_effects": True}], ids=["cached", "effects"])
+def test_a_node_that_calls_itself_does_not_wait_for_itself(
+    watched: Watched, options: dict[str, Any]
+) -> None:
+    """With the same inputs, through another too, it is refused at once; with others it goes on."""
+    runner = watched.runner()
+
+    @runner.node(code_version="v1", **options)
+    def down(number: int) -> Any:
+        return 0 if number == 0 else 1 + between(number)
+
+    @runner.node(code_version="v1", **options)
+    def between(number: int) -> Any:
+        return down(number if number == 7 else number - 1)
+
+    assert down(3) == 3
+    with pytest.raises(InvalidInput, match="down calls itself with the same inputs"):
+        down(7)
+    assert watched.slept == []
+
+
+def test_what_a_node_left_behind_may_call_it_again(watched: Watched) -> None:
+    """A task that was begun inside of a node and outlives it is inside of nothing."""
+    runner = watched.runner(run_id=None)
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def later(ended: asyncio.Event) -> Any:
+        await ended.wait()
+        return await runner.arun(
+            node_id="n", run_id="two", inputs=1, exec_fn=lambda _: "again", code_version="v1"
+        )
+
+    async def run_it() -> tuple[Any, Any]:
+        ended = asyncio.Event()
+
+        async def node(_: Any) -> str:
+            tasks.append(asyncio.create_task(later(ended)))
+            return "first"
+
+        first = await runner.arun(
+            node_id="n", run_id="one", inputs=1, exec_fn=node, code_version="v1", cached=False
+        )
+        ended.set()
+        return first, await tasks[0]
+
+    assert asyncio.run(run_it()) == ("first", "again")

@@ -60,14 +60,14 @@ class Execution:
 
     def __post_init__(self) -> None:
         """Name the execution, once."""
-        parts, declaration = self.call.identity, self.call.declaration
+        parts = self.call.identity
         key = parts.key
         if key is None:
             stands_for = ["uncached", parts.node_id, parts.inputs_hash, parts.data_version]
             self.identity = hash_of_identity(stands_for)
         else:
             self.identity = key
-        self._key = key if declaration.cached and not declaration.has_effects else None
+        self._key = self.call.cache_key
 
     def steps(self) -> Steps[Any]:
         """Take the call through all its steps."""
@@ -138,7 +138,7 @@ class Execution:
     def _locked(self) -> Steps[Any]:
         """Be the only one who computes this result; what came meanwhile is used."""
         locks = self.machinery.locks
-        held = yield from self._patiently(partial(locks.acquire, self._lock_name, 0.0))
+        held = yield from self._patiently(partial(locks.acquire, self.call.lock_name, 0.0))
         try:
             found = yield from self._look()
             known = yield from self._known(found)
@@ -153,13 +153,6 @@ class Execution:
             return result.value
         finally:
             locks.release(held)
-
-    @property
-    def _lock_name(self) -> str:
-        if self._key is not None:
-            return self._key
-        task = self.call.task
-        return hash_of_identity([self.call.run_id, task.node_id, task.task_id])
 
     def _attempts(self) -> Steps[Result]:
         """Try until it succeeds or the policy says no; every try is written down before it."""

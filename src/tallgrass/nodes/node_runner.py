@@ -54,6 +54,7 @@ from tallgrass.nodes.protocols import (
     NodeCall,
     NodeDeclaration,
     NodeHooks,
+    require_no_loop,
 )
 from tallgrass.nodes.retry_policy import RetryPolicy
 from tallgrass.nodes.signatures import NodeSignature
@@ -318,6 +319,7 @@ class NodeRunner:
             sensitive=declaration.sensitive or admission.care_label != _OPEN,
             approval=asked.approval or self._approval,
         )
+        require_no_loop(call)
         return Execution(
             machinery=machinery,
             call=call,

@@ -26,11 +26,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
-from tallgrass.errors import Refused
+from tallgrass.errors import InvalidInput, Refused
 from tallgrass.governance.gate import Admission
 from tallgrass.nodes.entries import Attempt, Entry, Kind, TaskId, TaskState
 from tallgrass.nodes.identity import NodeIdentity
 from tallgrass.nodes.run_wal import RunWal
+from tallgrass.nodes.values import hash_of_identity
 from tallgrass.telemetry.energy import EnergyUse
 
 #: ``compensate_fn(previous_state, wal_entry)``.
@@ -87,6 +88,18 @@ class NodeCall:
     def node_id(self) -> str:
         """The node."""
         return self.task.node_id
+
+    @property
+    def cache_key(self) -> str | None:
+        """Under which its result is cached; None: it is not."""
+        cached = self.declaration.cached and not self.declaration.has_effects
+        return self.identity.key if cached else None
+
+    @property
+    def lock_name(self) -> str:
+        """What only one may compute at a time: the cached result, or else the task."""
+        task = self.task
+        return self.cache_key or hash_of_identity([self.run_id, task.node_id, task.task_id])
 
     @property
     def dataset_id(self) -> str:
@@ -198,6 +211,11 @@ class NodeLog:
             self.require_open()
             return self._run.append(kind, self._task, body)
 
+    @property
+    def is_fenced(self) -> bool:
+        """Whether the attempt is over."""
+        return self._fenced is not None
+
     def require_open(self) -> None:
         """Refuse to go on with an attempt that is over."""
         if self._fenced is not None:
@@ -217,6 +235,9 @@ class NodeLog:
             self._fenced = why
 
 
+_ACTIVE: ContextVar["ActiveNode | None"] = ContextVar("tallgrass_active_node", default=None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveNode:
     """The attempt that is at work; the node's function finds it by `current_node()`."""
@@ -226,9 +247,8 @@ class ActiveNode:
     log: NodeLog
     #: Where the function's CPU time is added to; None: nobody asks for it.
     cpu: CpuTime | None = None
-
-
-_ACTIVE: ContextVar[ActiveNode | None] = ContextVar("tallgrass_active_node", default=None)
+    #: The attempt in which this one was called for, if it was in one.
+    around: "ActiveNode | None" = field(default_factory=_ACTIVE.get)
 
 
 def current_node() -> ActiveNode:
@@ -237,6 +257,18 @@ def current_node() -> ActiveNode:
     if active is None:
         raise Refused("no node is at work here: effects are made inside a node's function")
     return active
+
+
+def require_no_loop(call: NodeCall) -> None:
+    """Refuse a call inside of the same call: each would wait for the other's result."""
+    active = _ACTIVE.get()
+    while active is not None:
+        if active.call.lock_name == call.lock_name and not active.log.is_fenced:
+            raise InvalidInput(
+                f"{call.node_id} calls itself with the same inputs: it would wait for itself",
+                code="node_declaration_invalid",
+            )
+        active = active.around
 
 
 class Gatekeeper(Protocol):
