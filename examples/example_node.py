@@ -11,6 +11,7 @@ and the log under ``FOLDER/wal`` tells everything that happened.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -74,4 +75,9 @@ def main(folder: Path, ending: str = "") -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), *sys.argv[2:3]))
+    parser = argparse.ArgumentParser(description="One reliable node with an effect outside.")
+    parser.add_argument("folder", type=Path)
+    endings = parser.add_mutually_exclusive_group()
+    for each in ("--crash", "--fail"):
+        endings.add_argument(each, dest="ending", action="store_const", const=each, default="")
+    sys.exit(main(**vars(parser.parse_args())))

@@ -54,3 +54,11 @@ def test_a_failure_leaves_nothing_but_its_log(tmp_path: Path) -> None:
     ]  # fmt: skip
     again = example(tmp_path)
     assert (again.returncode, "failed for good" in again.stdout) == (1, True)
+
+
+def test_what_it_does_not_know_is_refused(tmp_path: Path) -> None:
+    """It says how it is called, and runs nothing."""
+    wrong = example(tmp_path, "--crsh")
+    assert wrong.returncode == 2
+    assert "usage: example_node.py" in wrong.stderr
+    assert list(tmp_path.iterdir()) == []
