@@ -867,6 +867,30 @@ def test_who_gives_up_waiting_says_for_how_long(watched: Watched) -> None:
         run(watched.runner(lock_timeout_s=0.02), Counted())
 
 
+@pytest.mark.parametrize("part", ["begin", "end"])
+def test_a_meter_that_fails_does_not_fail_the_node(watched: Watched, part: str) -> None:
+    """The attempt has no figures, and who keeps the log is told."""
+
+    class Meter:
+        def begin(self) -> None:
+            if part == "begin":
+                raise OSError("no counter")
+
+        def end(self, _begun: Any) -> EnergyUse:
+            raise OSError("no counter")
+
+    runner = watched.runner(hooks=NodeHooks(energy=Meter()))
+    assert run(runner, failing_first(1, lambda: TransientError("later"))) == {"calls": 2}
+    attempts = watched.view("run-1/fetch/attempts.json")
+    assert [(each["status"], list(each["measures"])) for each in attempts] == [
+        ("failed", ["latency_ms"]),
+        ("succeeded", ["latency_ms"]),
+    ]
+    assert {(name, fields["hook"]) for name, fields in watched.recorder.events} == {
+        ("node_hook_failed", "energy")
+    }
+
+
 @pytest.mark.parametrize("options", [{}, {"has_effects": True}], ids=["cached", "effects"])
 def test_a_node_that_calls_itself_does_not_wait_for_itself(
     watched: Watched, options: dict[str, Any]

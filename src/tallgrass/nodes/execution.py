@@ -21,6 +21,7 @@ from tallgrass.nodes.machinery import Machinery, Result, cache_body
 from tallgrass.nodes.protocols import (
     ActiveNode,
     CpuTime,
+    EnergyMeter,
     NodeCall,
     NodeLog,
     NodeOutcome,
@@ -215,8 +216,8 @@ class Execution:
 
     def _attempt(self, number: int) -> Steps[Result | float]:
         """Try once; return the result, or how long to wait before the next try."""
-        log, energy = self._log.for_hooks(), self.machinery.hooks.energy
-        begun = None if energy is None else energy.begin()
+        log = self._log.for_hooks()
+        begun = self._metered(lambda energy: energy.begin())
         started = self.machinery.monotonic()
         cpu = begun if isinstance(begun, CpuTime) else None
         try:
@@ -384,8 +385,14 @@ class Execution:
         )
 
     def _measure(self, started: float, begun: Any) -> dict[str, Any]:
-        energy = self.machinery.hooks.energy
         latency_ms = (self.machinery.monotonic() - started) * 1000.0
-        use = None if energy is None else energy.end(begun)
+        use = self._metered(lambda energy: energy.end(begun))
         self.machinery.report.attempt(self.call, latency_ms, use)
         return {"latency_ms": round(latency_ms, 3), **({} if use is None else asdict(use))}
+
+    def _metered(self, work: Callable[[EnergyMeter], Any]) -> Any:
+        """Ask the meter, where there is one; what fails in it is not the node's failure."""
+        energy, told = self.machinery.hooks.energy, []
+        if energy is not None:
+            self.machinery.report.guarded(self.call, "energy", lambda: told.append(work(energy)))
+        return told[0] if told else None
