@@ -758,6 +758,15 @@ def test_ids_are_texts(watched: Watched) -> None:
         watched.runner(retry=3)
 
 
+@pytest.mark.parametrize("name", ["run_id", "task_id"])
+def test_an_empty_id_is_not_taken_for_one_left_out(watched: Watched, name: str) -> None:
+    """A variable that was never set does not lead to the results of another run."""
+    node = Counted()
+    with pytest.raises(InvalidInput, match="an id of 0 characters"):
+        run(watched.runner(), node, **{name: ""})
+    assert node.calls == 0
+
+
 @pytest.mark.conformance("NR-9.1")
 def test_wrapped_functions_keep_their_signature(watched: Watched) -> None:
     """One argument is the state; of several, each is an input, but for what LangGraph hands in."""

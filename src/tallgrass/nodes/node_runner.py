@@ -387,11 +387,12 @@ class NodeRunner:
     def _whereabouts_of(self, asked: Asked, given_hash: str) -> tuple[str, str]:
         """Return run and task; tasks at one place that are given different inputs are different."""
         found_run, place = asked.found or self.whereabouts()
-        run_id = asked.run_id or self.run_id or found_run
-        if run_id is None:
+        named = [each for each in (asked.run_id, self.run_id, found_run) if each is not None]
+        if not named:
             raise InvalidInput(
                 "no run_id: give one to the runner or the call, or a thread_id to LangGraph",
                 code="node_declaration_invalid",
             )
         found_task = f"t-{given_hash[:24]}" if place is None else f"{place}-{given_hash[:16]}"
-        return run_id, asked.task_id or found_task
+        # An empty name is none that was left out: it is refused where the run is opened.
+        return named[0], found_task if asked.task_id is None else asked.task_id
