@@ -470,6 +470,7 @@ def _tasks(runner: NodeRunner) -> list[TaskState]:
     return [] if run is None else list(run.state.tasks.values())
 
 
+@pytest.mark.conformance("NR-5.7", "NR-7.2")
 def test_a_task_that_outlives_its_node_makes_no_effect(watched: Watched) -> None:
     """It had announced one when the node failed: that counts as undone, and is not made."""
     made: list[str] = []
