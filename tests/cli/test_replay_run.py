@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import time
@@ -122,6 +123,23 @@ def test_each_flag_of_a_run_changes_what_it_does(shell: Shell) -> None:
     assert time.monotonic() - began >= 1.0
     run = shell("runs", "show", told.json["replay_run_id"], "--output", "json").json
     assert (run["change_ref"], run["incident_ref"]) == ("CHG-1", "INC-1")
+
+
+def test_what_goes_on_is_told_by_a_command_that_does(shell: Shell, tmp_path: Path) -> None:
+    """A run of one's own goes on by its id, an approved one by its plan: as its report says."""
+    failed = shell.replays.failed(thing(0))
+    idle = shell(*names(failed), "--reason", "backfill", "--confirm", "--no-work").out
+    done = shell.replays.succeeded(thing(1))
+    plan = tmp_path / "the plan.jsonl"
+    again = [*names(done), "--include-succeeded", "--force", "--reason", "backfill"]
+    approval = shell.plan(plan, *again)
+    approved = shell("--plan", str(plan), "--approval", approval, "--confirm", "--no-work").out
+    for printed in (idle, approved):
+        (line,) = [line for line in printed.splitlines() if "go on:" in line]
+        program, command, *args = shlex.split(line.partition("go on:")[2])
+        assert (program, command) == ("tallgrass", "replay")
+        finished = shell(*args, "--confirm", "--output", "json")
+        assert finished.json["state"] == "finished", finished.err
 
 
 @pytest.mark.conformance("RP-7.4", "RP-9.3", "WAL-8.8")

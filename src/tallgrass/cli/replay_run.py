@@ -1,5 +1,6 @@
 """Carrying out a replay: the options of a run, the question before it, its bar and its report."""
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -23,8 +24,9 @@ from tallgrass.cli.text import print_json, printable
 from tallgrass.errors import GuardRefused
 from tallgrass.governance.actors import Acting
 from tallgrass.governance.gate import Rule
+from tallgrass.governance.policy import ReplayMode
 from tallgrass.replay.plan import PlanAction
-from tallgrass.replay.run import RunReport, RunState
+from tallgrass.replay.run import NewRun, RunReport, RunState
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -168,12 +170,23 @@ def carry_out(
                 report = run_replay(
                     config, stores, catalogue, prepared, options, by=by, recorder=recorder
                 )
-    show_report(report, as_json=as_json)
-    _end(report)
+    again = going_on(prepared.order, plan=flags.plan)
+    show_report(report, again, as_json=as_json)
+    _end(report, again)
 
 
-def show_report(report: RunReport, *, as_json: bool) -> None:
-    """Print what a run has come to."""
+def going_on(order: NewRun, *, plan: Path | None = None) -> str:
+    """Return the command that takes a run up again: what was approved goes on by its plan."""
+    if order.mode is ReplayMode.DLQ:
+        return "tallgrass dlq drain --plan FILE, with the plan of the drain"
+    if order.approval_id is not None:
+        file = "FILE, with the plan that was approved" if plan is None else shlex.quote(str(plan))
+        return f"tallgrass replay --plan {file}"
+    return f"tallgrass replay --replay-run-id {order.replay_run_id}"
+
+
+def show_report(report: RunReport, again: str, *, as_json: bool) -> None:
+    """Print what a run has come to, and if it is not finished how it goes on."""
     if as_json:
         print_json(report.document())
         return
@@ -191,17 +204,17 @@ def show_report(report: RunReport, *, as_json: bool) -> None:
     if report.mismatches:
         lines.append(f"  field by field: tallgrass replay diff {printable(report.replay_run_id)}")
     if report.due:
-        lines.append(f"  go on: tallgrass replay --replay-run-id {printable(report.replay_run_id)}")
+        lines.append(f"  go on: {printable(again)}")
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _end(report: RunReport) -> None:
+def _end(report: RunReport, again: str) -> None:
     if report.state is RunState.MISMATCHED:
         raise click.exceptions.Exit(_MISMATCHED)
     if report.state is RunState.PAUSED:
         message = (
             f"replay was switched off under way and holds {report.held:,} units;"
-            f" when it is on again: tallgrass replay --replay-run-id {report.replay_run_id}"
+            f" when it is on again: {again}"
         )
         raise GuardRefused(message, guard=Rule.KILL_SWITCH_ACTIVE.value)
 

@@ -12,7 +12,7 @@ from tallgrass.cli.invocation import (
     output_option,
     pass_invocation,
 )
-from tallgrass.cli.replay_run import show_report
+from tallgrass.cli.replay_run import going_on, show_report
 from tallgrass.cli.text import print_json, printable
 from tallgrass.clock import format_instant
 from tallgrass.replay.run import RunRecord, report_of
@@ -91,7 +91,7 @@ def show_run(invocation: Invocation, run_id: str, *, with_records: bool, as_json
     ):
         if value is not None:
             sys.stdout.write(f"{name}: {printable(str(value))}\n")
-    show_report(report, as_json=False)
+    show_report(report, going_on(order), as_json=False)
     for each in records:
         about = printable(each.reason or "")
         sys.stdout.write(f"{each.wal_id}  {each.action.value:6}  {each.outcome.value:7}  {about}\n")
