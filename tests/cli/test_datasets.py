@@ -15,6 +15,7 @@ from tallgrass.datasets.catalogue import IgnoredKey, KeyMatch, default_catalogue
 from tallgrass.datasets.definition import FileFormat
 from tallgrass.errors import ConfigError
 from tests.cli.command import tallgrass
+from tests.support.file_modes import obey_file_modes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -257,3 +258,17 @@ def test_the_template_names_every_format() -> None:
     text = dataset_template("my-radar").partition("# format =")[0].replace("\n# ", " ")
     told = text.partition("Whose header is read:")[2]
     assert [each for each in FileFormat if not re.search(rf"(?<![\w-]){each}(?![\w-])", told)] == []
+
+
+@pytest.mark.parametrize("inside", ["", "deeper"])
+def test_a_folder_that_may_not_be_looked_into_is_refused(tmp_path: Path, inside: str) -> None:
+    """It may hold datasets, and policies, in place of the shipped ones: it is never passed over."""
+    folder = tmp_path / "own"
+    folder.mkdir(mode=0o000)
+    done = tallgrass(
+        "datasets", "list", "--output", "json",
+        env={"TALLGRASS_DATASETS_FOLDER": str(folder / inside)}, preexec_fn=obey_file_modes,
+    )  # fmt: skip
+    folder.chmod(0o700)
+    assert (done.code, done.error["code"]) == (2, "config_invalid")
+    assert str(folder) in done.error["message"]

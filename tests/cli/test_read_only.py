@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import shutil
 import subprocess
 import uuid
@@ -17,6 +15,7 @@ from tallgrass.intake.message import PoisonMessage
 from tests.cli.command import fill, tallgrass, uri
 from tests.plugins.postgres_server import new_folder
 from tests.support.backends import Backend, prepare
+from tests.support.file_modes import obey_file_modes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,19 +41,6 @@ READING = [
         *("--since", "2020-01-01", "--until", "2020-01-01T01:00:00Z"),
     ),
 ]
-
-
-#: prctl(PR_CAPBSET_DROP, …) of the two rights by which root passes over the mode of a file.
-_DROP, _DAC_OVERRIDE, _DAC_READ_SEARCH = 24, 1, 2
-
-
-def obey_file_modes() -> None:
-    """Take from the process to come root's right to write what nobody may write."""
-    if os.geteuid() == 0:
-        libc = ctypes.CDLL(None, use_errno=True)
-        for right in (_DAC_OVERRIDE, _DAC_READ_SEARCH):
-            if libc.prctl(_DROP, right, 0, 0, 0) != 0:
-                os._exit(99)
 
 
 def put_poison(backend: Backend) -> None:

@@ -13,10 +13,19 @@ from tallgrass.errors import ConfigError
 
 def catalogue_with(folder: Path) -> Catalogue:
     """Return the shipped datasets with those of a folder; one of the same id is replaced."""
-    if not folder.is_dir():
-        raise ConfigError(f"datasets.folder: there is no folder {folder}")
-    own = {file: read_dataset_file(file)[0] for file in sorted(folder.glob("*.toml"))}
+    own = {file: read_dataset_file(file)[0] for file in _files_of(folder)}
     return joined(default_catalogue(), own)
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """Return the dataset files of a folder; one that cannot be read is not an empty one."""
+    try:
+        if not folder.is_dir():
+            raise ConfigError(f"datasets.folder: there is no folder {folder}")
+        # Not by `glob`, which finds nothing where it may not look.
+        return sorted(file for file in folder.iterdir() if file.name.endswith(".toml"))
+    except OSError as exc:
+        raise ConfigError(f"datasets.folder: cannot read {folder}: {exc.strerror}") from exc
 
 
 def joined(base: Catalogue, own: Mapping[Path, Dataset]) -> Catalogue:
