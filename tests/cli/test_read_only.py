@@ -113,3 +113,52 @@ def test_a_role_that_may_only_select_can_read(read_only_role: str, tmp_path: Pat
     assert check.json["writable"] is False
     seal = tallgrass("audit", "seal", "--output", "json", at=read_only_role, cwd=tmp_path)
     assert (seal.code, seal.error["code"]) == (1, "database_denied")
+
+
+@pytest.mark.parametrize(
+    "command", [("status",), ("db", "check"), ("db", "migrate"), ("switches", "list")]
+)
+@pytest.mark.parametrize("place", ["locked/ledger.db", "locked/deeper/ledger.db", "a" * 300])
+def test_a_place_that_may_not_be_looked_at_is_unreachable(
+    tmp_path: Path, place: str, command: tuple[str, ...]
+) -> None:
+    """A folder without rights and a name that no file can have: 4, as for every other address."""
+    (tmp_path / "locked").mkdir(mode=0o000)
+    done = tallgrass(
+        *command, "--output", "json", at=f"sqlite:///{tmp_path / place}",
+        cwd=tmp_path, preexec_fn=obey_file_modes,
+    )  # fmt: skip
+    assert (done.code, done.error["code"]) == (4, "database_unreachable")
+    assert str(tmp_path / place) in done.error["message"]
+
+
+@pytest.mark.parametrize("setting", ["DATABASE_URL", "QUEUE_URL", "AUDIT_ANCHOR_FILE"])
+def test_the_doctor_goes_on_where_it_may_not_look(tmp_path: Path, setting: str) -> None:
+    """A folder without rights is one finding among the others, which are all told."""
+    (tmp_path / "locked").mkdir(mode=0o000)
+    prefix = "" if setting == "AUDIT_ANCHOR_FILE" else "sqlite:///"
+    done = tallgrass(
+        "doctor", "--skip-network", "--output", "json",
+        env={f"TALLGRASS_{setting}": f"{prefix}{tmp_path}/locked/deeper/file"},
+        cwd=tmp_path, preexec_fn=obey_file_modes,
+    )  # fmt: skip
+    assert done.code == 1
+    assert len(done.json["findings"]) > 10
+
+
+def test_a_backup_is_taken_from_a_disk_that_is_only_read(tmp_path: Path) -> None:
+    """A disk that failed is mounted so: it is then that a backup is wanted."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    url = f"sqlite:///{folder / 'ledger.db'}"
+    assert tallgrass("db", "migrate", at=url).code == 0
+    (folder / "ledger.db.lock").unlink()
+    (folder / "ledger.db").chmod(0o444)
+    folder.chmod(0o555)
+    done = tallgrass(
+        "db", "backup", "--to", str(tmp_path / "copy"), "--output", "json",
+        at=url, cwd=tmp_path, preexec_fn=obey_file_modes,
+    )  # fmt: skip
+    folder.chmod(0o755)
+    assert done.code == 0, done.err
+    assert tallgrass("db", "check", at=f"sqlite:///{tmp_path / 'copy' / 'ledger.db'}").code == 0

@@ -4,7 +4,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from tallgrass.clock import Clock, system_clock
@@ -119,8 +119,9 @@ def read_queue_status(config: Config) -> QueueStatus | None:
         with closing(open_queue(config)) as queue:
             return queue.status()
     path = Path(url.removeprefix(_SQLITE))
-    if not path.exists():
-        return None
+    with suppress(OSError):  # what may not be looked at is told when it is opened
+        if not path.exists():
+            return None
     database = SqliteDatabase(path, clock=system_clock, read_only=True, schema="sqlite_queue")
     try:
         require_current_schema(database)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,15 +84,23 @@ def _folder(setting: str, folder: Path, file: Path | None) -> Folder:
     usable = os.access(folder, right) and (
         file is None or not file.exists() or os.access(file, right)
     )
-    there = next(place for place in (folder, *folder.parents) if place.is_dir())
+    there = next(place for place in (folder, *folder.parents) if _is_folder(place))
     return Folder(
         setting=setting,
         path=str(folder),
-        exists=folder.is_dir(),
+        exists=_is_folder(folder),
         written=file is not None,
         usable=usable,
         free_bytes=shutil.disk_usage(there).free,
     )
+
+
+def _is_folder(path: Path) -> bool:
+    """Tell whether it is one, as far as may be looked."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def _database(config: Config, *, skip_network: bool) -> DatabaseFacts | Trouble | NotAsked:
@@ -152,8 +161,9 @@ def _unprojected(lag: ProjectionLag | None, clock: Clock) -> tuple[int, float] |
 
 
 def _anchors(path: Path, read_anchors: ReadAnchors) -> int | Trouble | None:
-    if not path.exists():
-        return None
+    with suppress(OSError):  # what may not be looked at is told when it is read
+        if not path.exists():
+            return None
     try:
         return len(read_anchors(path))
     except TallgrassError as error:

@@ -111,19 +111,25 @@ class SqliteDatabase:
     def _connect(self) -> sqlite3.Connection:
         if self._connection is None:
             refuse_network_filesystem(self._path)
-            if self._path.is_dir():
-                raise DatabaseUnreachable(
-                    f"{self.place} is a folder; database.url must name a file"
-                )
-            if not self._path.parent.is_dir():
-                raise DatabaseUnreachable(
-                    f"{self._path.parent} is not there; make the folder or correct database.url"
-                )
-            with self._translated():
-                self._connection = self._open()
+            try:
+                self._require_place()
+                with self._translated():
+                    self._connection = self._open()
+            except OSError as exc:  # a folder that may not be looked into, a name that is too long
+                raise DatabaseUnreachable(f"cannot use {self.place}: {exc.strerror}") from exc
             self._file = _identity(self._path)
         self._require_same_file()
         return self._connection
+
+    def _require_place(self) -> None:
+        """Refuse a path that no file can be at; the setting that names it is told."""
+        setting = "queue.url" if self.schema == "sqlite_queue" else "database.url"
+        if self._path.is_dir():
+            raise DatabaseUnreachable(f"{self.place} is a folder; {setting} must name a file")
+        if not self._path.parent.is_dir():
+            raise DatabaseUnreachable(
+                f"{self._path.parent} is not there; make the folder or correct {setting}"
+            )
 
     def _require_same_file(self) -> None:
         """Refuse a file that was deleted or replaced: SQLite would go on writing into nowhere."""
@@ -176,10 +182,7 @@ class SqliteDatabase:
             return "mode=rwc"
         if not self._path.exists():
             raise DatabaseUnreachable(f"there is no database {self.place}")
-        journal = Path(f"{self._path}-wal")
-        unused = not journal.exists() and not os.access(self._path.parent, os.W_OK)
-        # Without its journal and without rights to make one, the file cannot change under us.
-        return "immutable=1" if unused else "mode=ro"
+        return reading_mode(self._path)
 
     def _acquire_lock(self) -> None:
         try:
@@ -277,6 +280,15 @@ class SqliteMigration:
             "INSERT INTO schema_migrations VALUES (?, ?, ?, ?)",
             (number, name, sha256, format_instant(self._clock())),
         )
+
+
+def reading_mode(path: Path) -> str:
+    """Return how a file is opened by who only reads it, perhaps on a disk that is only read.
+
+    Without its journal and without rights to make one, the file cannot change under us.
+    """
+    unused = not Path(f"{path}-wal").exists() and not os.access(path.absolute().parent, os.W_OK)
+    return "immutable=1" if unused else "mode=ro"
 
 
 def split_statements(script: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tallgrass.errors import DatabaseUnreachable, DatabaseUnusable
 from tallgrass.storage.driver_errors import from_sqlite
+from tallgrass.storage.sqlite import reading_mode
 
 
 def copy_database(source: Path, target: Path) -> None:
@@ -33,7 +34,7 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def _copy(source: Path, half: Path) -> None:
-    address = f"{source.absolute().as_uri()}?mode=ro"
+    address = f"{source.absolute().as_uri()}?{reading_mode(source)}"
     with (
         contextlib.closing(sqlite3.connect(address, uri=True)) as reading,
         contextlib.closing(sqlite3.connect(half)) as writing,
