@@ -62,6 +62,7 @@ EXACT = [
     "/retention/archives/1",
     "/retention/search?since=2026-01-01",
     "/poison/1?body=true",
+    "/datasets/goes-glm",
     "/records?find=s3://noaa-goes19/obs/38.9",
     "/records?find=s3://noaa-goes19/obs/38.8",
     "/replay/plan?bucket_prefix=s3://noaa-goes19/obs/38.9&since=2026-01-01",

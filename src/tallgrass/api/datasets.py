@@ -11,7 +11,7 @@ from tallgrass.api.answers import answer, documents, done
 from tallgrass.api.bodies import Body, Exact
 from tallgrass.api.problems import documented
 from tallgrass.api.service import Here
-from tallgrass.api.sign_in import Viewer
+from tallgrass.api.sign_in import Viewer, require_exact
 from tallgrass.datasets.catalogue import as_json_value
 from tallgrass.datasets.folder import joined
 from tallgrass.datasets.loader import load_with_examples
@@ -19,6 +19,7 @@ from tallgrass.errors import ConfigError, InvalidInput
 from tallgrass.intake.parse import parse_message
 from tallgrass.views.datasets import check_document, chosen_datasets, dataset_line
 from tallgrass.views.inspection import inspect_key, message_document
+from tallgrass.views.places import telling_of
 
 _NAME_MAX = 200
 _URI_MAX = 2100
@@ -64,11 +65,17 @@ def list_datasets(
 def show_dataset(
     request: Request,
     here: Here,
-    _signed: Viewer,
+    signed: Viewer,
     dataset: Annotated[str, Path(max_length=_NAME_MAX)],
 ) -> Response:
-    """Show one dataset: its buckets, its keys and its items."""
-    return answer(request, as_json_value(here.catalogue.named(dataset)))
+    """Show one dataset: its buckets, its keys and its items.
+
+    The file names exact places: if the dataset is masked, an operator's token is needed.
+    """
+    found = here.catalogue.named(dataset)
+    if telling_of(here.policies, found.id).degrees:
+        require_exact(request, signed, "dataset_show")
+    return answer(request, as_json_value(found))
 
 
 @router.post(
