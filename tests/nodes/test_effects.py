@@ -468,39 +468,3 @@ def _tasks(runner: NodeRunner) -> list[TaskState]:
     """What this process knows of the tasks of its run."""
     run = runner.wal._runs.get("run-1")
     return [] if run is None else list(run.state.tasks.values())
-
-
-@pytest.mark.conformance("NR-5.7", "NR-7.2")
-def test_a_task_that_outlives_its_node_makes_no_effect(watched: Watched) -> None:
-    """It had announced one when the node failed: that counts as undone, and is not made."""
-    made: list[str] = []
-    entered, failing = threading.Event(), threading.Event()
-    tasks: list[asyncio.Task[Any]] = []
-
-    def before(_number: int, name: str) -> None:
-        if name == "sync_data" and entered.is_set():
-            assert failing.wait(60)
-
-    async def node(_: Any) -> None:
-        entered.set()
-        put = aeffect("put", key="a", do=lambda: made.append("a"))
-        tasks.append(asyncio.create_task(put))
-        while not current_node().log.state.effects:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0)
-        failing.set()
-        raise ValidationError("another went wrong")
-
-    async def run_it() -> list[Any]:
-        with pytest.raises(ValidationError):
-            await watched.runner(files=ScriptedFiles(before)).arun(
-                node_id="publish",
-                code_version="v1",
-                inputs=1,
-                exec_fn=node,
-                compensate_fn=lambda _state, entry: made.append(f"undone {entry['key']}"),
-            )
-        return await asyncio.gather(*tasks, return_exceptions=True)
-
-    (ended,) = asyncio.run(run_it())
-    assert isinstance(ended, Refused)
-    assert made == ["undone a"]
