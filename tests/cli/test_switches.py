@@ -116,5 +116,7 @@ def test_references_are_opened_listed_and_closed(backend: Backend, name: str) ->
     first = call("list", "--limit", "1").json
     assert ([r["ref"] for r in first[name]], first["next_cursor"]) == (["R-2"], "R-2")
     assert [r["ref"] for r in call("list", "--after", "R-2").json[name]] == ["R-1"]
+    mistyped = call("list", "--after", "R-9")
+    assert (mistyped.code, mistyped.error["code"]) == (1, "reference_unknown")
     assert "done" in tallgrass(name, "show", "R-1", at=backend).out
     assert "New" in tallgrass(name, "list", at=backend).out

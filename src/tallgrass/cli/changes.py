@@ -76,6 +76,8 @@ def _list_command(kind: ReferenceKind, name: str, example: str) -> click.Command
     ) -> None:
         is_open = None if state is None else state == "open"
         with invocation.stores(read_only=True) as stores:
+            if after is not None:  # after one that is not there would come nothing
+                stores.changes.find(kind, after)
             found = stores.changes.page(kind, is_open=is_open, after=after, size=limit + 1)
         page, more = found[:limit], len(found) > limit
         next_cursor = page[-1].ref if more else None
