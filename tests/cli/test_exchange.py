@@ -252,10 +252,12 @@ def test_an_export_appears_whole_or_not_at_all(filled: Backend, tmp_path: Path) 
     done = tallgrass("wal", "export", "--file", str(target), "--output", "json", at=filled)
     assert done.code == 1
     assert done.error["code"] == "output_failed"
+    assert done.error["message"] == f"{target}: Is a directory"
     assert [path.name for path in folder.iterdir()] == ["taken"]
     missing = tallgrass("wal", "export", "--file", str(folder / "no" / "a"), at=filled)
     assert missing.code == 1
     assert "output_failed" in missing.err
+    assert f"{folder / 'no' / 'a'}: No such file or directory" in missing.err
 
 
 def test_an_import_needs_somebody_who_does_it(backend: Backend, tmp_path: Path) -> None:

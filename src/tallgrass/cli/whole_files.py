@@ -1,5 +1,6 @@
 """Files and folders that appear whole or not at all."""
 
+import errno
 import os
 import shutil
 import tempfile
@@ -18,7 +19,10 @@ def appearing_whole(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO
     Without a mode, who may read it is up to the umask, as with any other file.
     """
     folder = path.absolute().parent
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=folder)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    with _told_of(path):
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -41,7 +45,8 @@ def appearing_folder(path: Path, *, replace: Callable[[Path], bool]) -> Iterator
     path = path.absolute()
     _require_free(path, replace)
     path.parent.mkdir(parents=True, exist_ok=True)
-    half = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    with _told_of(path):
+        half = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         yield half
         half.chmod(0o777 & ~_umask())
@@ -52,6 +57,15 @@ def appearing_folder(path: Path, *, replace: Callable[[Path], bool]) -> Iterator
     except BaseException:
         shutil.rmtree(half, ignore_errors=True)
         raise
+
+
+@contextmanager
+def _told_of(path: Path) -> Iterator[None]:
+    """Name the target in an error: nobody knows the file beside it."""
+    try:
+        yield
+    except OSError as exc:
+        raise OSError(exc.errno, exc.strerror, str(path)) from exc
 
 
 def _swap(new: Path, path: Path) -> None:
