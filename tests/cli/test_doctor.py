@@ -23,6 +23,7 @@ from tests.cli import test_read_only
 from tests.cli.command import Done, tallgrass
 from tests.support.aws import ENVIRONMENT
 from tests.support.backends import prepare
+from tests.support.file_modes import obey_file_modes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,7 +131,7 @@ def test_a_server_that_is_down_is_told_without_its_password(tmp_path: Path) -> N
 
 def test_a_folder_that_nobody_may_write_is_told(read_only_folder: Backend) -> None:
     """Folder and database both say so: every write would fail."""
-    found = examine(at=read_only_folder, preexec_fn=test_read_only.obey_file_modes)
+    found = examine(at=read_only_folder, preexec_fn=obey_file_modes)
     assert verdicts(found, "problem") == {"folders", "database-rights"}
     assert "cannot be written" in found["folders"]["seen"]
     assert "write rights" in found["database-rights"]["fix"]
