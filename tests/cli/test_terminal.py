@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pty
 import subprocess
@@ -14,6 +15,8 @@ from tests.cli.command import PROGRAM, environment, tallgrass
 from tests.support.builders import unit
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.backends import Backend
 
 #: Clears the screen, sets the title, turns the direction of text: none may reach a terminal.
@@ -92,3 +95,15 @@ def test_a_terminal_sees_long_work_go_on(backend: Backend) -> None:
     shown = on_terminal("--database", backend.url, "wal", "export", "--file", "-")
     assert "exporting records" in shown
     assert "exporting" not in tallgrass("wal", "export", at=backend).err
+
+
+@pytest.mark.parametrize("command", ["doctor --skip-network", "db check", "status"])
+def test_a_folder_whose_name_is_no_text_is_told_with_escapes(tmp_path: Path, command: str) -> None:
+    """Whatever bytes a path has, the answer is one JSON document."""
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    assert tallgrass("db", "migrate", at="sqlite:///tallgrass.db", cwd=folder, fresh=True).code == 0
+    done = tallgrass(*command.split(), "--output", "json", cwd=folder, fresh=True)
+    assert "internal_error" not in done.err
+    assert done.json
+    assert ("\\udce9" in json.dumps(done.json)) == command.startswith("doctor")

@@ -68,7 +68,12 @@ def _escaped(value: object, option: int) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """Return a value in JSON's types; times in the one fixed form, bytes as their text."""
+    """Return a value in JSON's types; times in the one fixed form, bytes as their text.
+
+    A path may hold bytes that are no text: they are shown as escapes, as JSON cannot hold them.
+    """
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
     if is_dataclass(value) and not isinstance(value, type):
         return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, datetime):
