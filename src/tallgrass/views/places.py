@@ -81,6 +81,9 @@ def evidence_as_told(evidence: Mapping[str, Any] | None, telling: Telling) -> An
         return None
     if not telling.degrees:
         return evidence
+    if not isinstance(evidence.get("header"), dict):
+        # Of a ledger that was imported: nothing in it is known to be a grid.
+        return told(evidence, telling)
     header = {name: each for name, each in evidence["header"].items() if name != _GRID}
     return told({**evidence, "header": header}, telling)
 
