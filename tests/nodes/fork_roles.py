@@ -72,10 +72,13 @@ def outlive_the_parent(root: Path) -> Any:
     """Kill a process in the middle of a node that forked another, which lives on."""
 
     def forking(_state: Any) -> Any:
-        helper = os.fork()
-        if helper == 0:
+        if os.fork() == 0:
+            (root / "begun").write_text(str(os.getpid()))
+            (root / "begun").rename(root / "helper")
             time.sleep(600)
-        (root / "helper").write_text(str(helper))
+        # Until the helper lives, a fork has copied the lock and nobody could give it up.
+        while not (root / "helper").exists():
+            time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
 
     def killed() -> Any:
