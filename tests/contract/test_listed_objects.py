@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from tallgrass.ledger.receipt import Action
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.unit import ObjectReference
 from tallgrass.ledger.vocabulary import Intent
+from tallgrass.retry import Backoff
 from tallgrass.storage.inventory_store import InventoryStore
 from tests.contract.scene import Scene
 from tests.support.builders import failure, overwritten, success, unit
@@ -15,6 +17,7 @@ from tests.support.builders import failure, overwritten, success, unit
 if TYPE_CHECKING:
     from tests.support.backends import Backend
 
+SLOW = LedgerRules(backoff=Backoff(base_s=3600, cap_s=3600))
 OLDER, NEWER = unit(0), overwritten(0)
 #: What a listing without etags, and one with them, tells of the newer version.
 SIZED = ObjectReference(size=NEWER.object_ref.size)
@@ -31,6 +34,19 @@ def listed(scene: Scene, reference: ObjectReference) -> None:
         intent=Intent.BACKFILL,
     )
     store.record_due([unit(0, object_ref=reference)])
+
+
+def moves(scene: Scene, wal_id: str) -> list[tuple[str, str, str]]:
+    """Return the edges that the journal tells of a unit: kind, where to, why."""
+    return scene.backend.sql(
+        "SELECT kind, to_status, reason FROM wal_transitions WHERE wal_id = ? ORDER BY to_version",
+        wal_id,
+    )
+
+
+def half() -> float:
+    """Draw one half."""
+    return 0.5
 
 
 def answer(scene: Scene, announced: object) -> Action:
@@ -82,6 +98,68 @@ def test_a_rerun_that_is_due_stays_what_it_was(backend: Backend) -> None:
     assert answer(scene, NEWER) is Action.DUE
     assert scene.row(claim.wal_id)["rerun_intent"] == "repair"
     assert answer(scene, OLDER) is Action.IGNORE_OLDER
+
+
+def test_so_does_one_for_an_object_that_was_tried_before(backend: Backend) -> None:
+    """The object known without a place in the order may be that of an earlier attempt."""
+    scene = Scene(backend)
+    listed(scene, NAMED)
+    [lost] = scene.due()
+    scene.crash()
+    assert answer(scene, NEWER) is Action.DUE
+    assert moves(scene, lost.wal_id)[-1] == ("park", "pending", "announced_object")
+    assert answer(scene, OLDER) is Action.IGNORE_OLDER
+    [claim] = scene.due()
+    assert claim.unit.object_ref == NEWER.object_ref
+
+
+def test_so_does_one_whose_unit_failed_and_is_switched_off(backend: Backend) -> None:
+    """It becomes due when its back-off ends, as without the message: no newer object is there."""
+    scene = Scene(backend, SLOW, draw=half)
+    listed(scene, NAMED)
+    [claim] = scene.due()
+    scene.commit(failure(claim))
+    before = scene.row(claim.wal_id)
+    scene.switch(is_on=True)
+    assert answer(scene, NEWER) is Action.PARK
+    after = scene.row(claim.wal_id)
+    assert (after["status"], after["due_at"], after["budget_from"]) == (
+        "pending", before["retry_after"], before["budget_from"],
+    )  # fmt: skip
+    assert after["due_at"] > after["updated_at"]
+    assert answer(scene, OLDER) is Action.IGNORE_OLDER
+
+
+def test_so_does_one_whose_unit_is_held(backend: Backend) -> None:
+    """A release uses the newest object known, so a held unit must know which one that is."""
+    scene = Scene(backend)
+    listed(scene, NAMED)
+    [claim] = scene.due()
+    scene.commit(failure(claim, "governance_hard_fail"))
+    assert answer(scene, NEWER) is Action.HELD
+    assert moves(scene, claim.wal_id)[-1] == ("park", "quarantined", "announced_object")
+    assert answer(scene, OLDER) is Action.HELD
+    row = scene.row(claim.wal_id)
+    assert json.loads(row["next_object"])["sequencer"] == NEWER.object_ref.sequencer
+    assert (row["status"], row["due_at"]) == ("quarantined", None)
+
+
+def test_so_does_one_that_finds_its_unit_at_the_limit(backend: Backend) -> None:
+    """The unit is held by this message, and keeps what it tells."""
+    scene = Scene(backend, LedgerRules(max_attempts=2))
+    listed(scene, NAMED)
+    [claim] = scene.due()
+    scene.crash()
+    scene.due()
+    scene.crash()
+    assert answer(scene, NEWER) is Action.QUARANTINE
+    assert moves(scene, claim.wal_id)[-2:] == [
+        ("quarantine", "quarantined", "attempts_exhausted"),
+        ("park", "quarantined", "announced_object"),
+    ]
+    assert answer(scene, OLDER) is Action.HELD
+    row = scene.row(claim.wal_id)
+    assert json.loads(row["next_object"])["sequencer"] == NEWER.object_ref.sequencer
 
 
 def test_the_same_version_is_expected_as_announced(backend: Backend) -> None:

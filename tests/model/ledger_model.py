@@ -106,6 +106,11 @@ class Message:
     older: bool
     same: bool
 
+    @property
+    def orders(self) -> bool:
+        """Whether it tells the order of an object that is known without one."""
+        return self.order is not None and not (self.newer or self.older or self.same)
+
 
 @dataclass
 class Model:
@@ -153,7 +158,7 @@ class Model:
 
     def _on_quarantined(self, unit: Unit, message: Message) -> str:
         if not message.newer:
-            return "held"
+            return self._let_go(unit, message, "held")
         unit.waiting = [message.order]
         unit.version += 1
         return "record_newer"
@@ -168,7 +173,7 @@ class Model:
         if not message.newer:
             if unit.exhausted:
                 self._hold(unit)
-                return "quarantine"
+                return self._let_go(unit, message, "quarantine")
             if self._scheduled(unit):
                 return self._let_go(unit, message, "due")
         return self._claim(
@@ -179,7 +184,7 @@ class Model:
         if not message.newer:
             if unit.exhausted:
                 self._hold(unit)
-                return "quarantine"
+                return self._let_go(unit, message, "quarantine")
             if not RETRIED[unit.error or ""]:
                 return "leave_failed"
         if self.is_off(unit.dataset):
@@ -187,6 +192,8 @@ class Model:
             due = self.now if message.newer else max(self.now, unit.retry_after or self.now)
             if message.newer:
                 self._adopt(unit, message.order)
+            elif message.orders:
+                unit.waiting = [message.order]
             self._reset(unit, due)
             return "park"
         if not message.newer and unit.retry_after is not None and unit.retry_after > self.now:
@@ -223,8 +230,8 @@ class Model:
         return unit.due is not None and (unit.due > self.now or unit.expiries > 0)
 
     def _let_go(self, unit: Unit, message: Message, answer: str) -> str:
-        """Before a message goes, keep the order that it tells of an object that waits without."""
-        if unit.waiting == [None] and message.order is not None:
+        """Before a message goes, keep the order that it tells of an object known without."""
+        if message.orders:
             unit.waiting = [message.order]
             unit.version += 1
         return answer

@@ -68,6 +68,8 @@ class Decision:
     intent: Intent = Intent.INGEST
     #: The announced object replaces the known one, as that of this or the next attempt.
     adopts_object: bool = False
+    #: It is adopted only for its place in the order, which the known one lacks.
+    orders_object: bool = False
     #: A newer object starts a new budget.
     resets_budget: bool = False
 
@@ -107,8 +109,10 @@ def keeping_the_order(decision: Decision) -> Decision:
     The message may go before the unit is worked on, but not with it what it told: an older one
     that comes again could not be recognised as older, and would take its place.
     """
-    may_go = decision.action in {Action.DUE, Action.PARK}
-    return replace(decision, adopts_object=True) if may_go else decision
+    may_go = decision.action in {Action.DUE, Action.PARK, Action.QUARANTINE, Action.HELD}
+    if decision.adopts_object or not may_go:
+        return decision
+    return replace(decision, adopts_object=True, orders_object=True)
 
 
 def decide_due(known: Known, rules: LedgerRules) -> Decision:

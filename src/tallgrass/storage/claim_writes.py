@@ -1,7 +1,7 @@
 """The writes of one claim transaction: collected while units are decided, then run edge by edge."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tallgrass.canonical_json import canonical_text
@@ -22,6 +22,9 @@ _Rows = list[tuple[object, ...]]
 
 #: A unit that the ledger first hears of by a drain.
 _DRAINED = Replayed(mode="dlq")
+
+#: Why a unit keeps an object that is not newer: a listing did not tell its place in the order.
+_ANNOUNCED = "announced_object"
 
 
 @dataclass(slots=True)
@@ -86,7 +89,8 @@ class ClaimWrites:
         budget_from = known.attempts if decision.resets_budget else known.budget_from
         version, status = known.version, known.status
         if status is Status.FAILED:
-            self._reset(known, "retry", known.last_error_code or "retry", budget_from, None)
+            reason = known.last_error_code or "retry"
+            self._reset(known, "retry", reason, budget_from, None, known.retry_after)
             version, status = version + 1, Status.PENDING
         return self._open_attempt(
             unit,
@@ -116,7 +120,9 @@ class ClaimWrites:
         next_object = next_object_text(unit) if decision.adopts_object else row["next_object"]
         budget_from = known.attempts if decision.resets_budget else known.budget_from
         if known.status is Status.FAILED:
-            self._reset(known, "park", reason, budget_from, next_object)
+            # A newer object does not wait for the failure of the older one.
+            after = self.now if decision.resets_budget else known.retry_after
+            self._reset(known, "park", reason, budget_from, next_object, after)
             return
         if known.due_at is not None and not decision.adopts_object:
             return
@@ -124,7 +130,9 @@ class ClaimWrites:
         if decision.action is Action.DUE:
             rerun = row["rerun_intent"]
         due_at = format_instant(known.due_at or self.now)
-        why = "newer_object" if decision.adopts_object else reason
+        why = reason
+        if decision.adopts_object:
+            why = _ANNOUNCED if decision.orders_object else "newer_object"
         self._journal(known, "park", known.status, why)
         self.parks.append(
             (
@@ -138,8 +146,19 @@ class ClaimWrites:
             )
         )
 
-    def record_newer(self, unit: IngestUnit, known: Known, row: Row) -> None:
+    def record_newer(self, unit: IngestUnit, known: Known) -> None:
         """Keep the newer object of a unit that is held, for its release or approved re-run."""
+        self._keep_object(unit, known, "newer_object")
+        self._note_message(unit, known, f"newer_object_of_{known.status.value}")
+
+    def hold_still(self, unit: IngestUnit, known: Known, decision: Decision) -> None:
+        """Let go a message for a quarantined unit; what it tells of a listed object is kept."""
+        if decision.adopts_object:
+            self._keep_object(unit, known, _ANNOUNCED)
+        self._note_message(unit, known, "message_for_quarantined")
+
+    def _keep_object(self, unit: IngestUnit, known: Known, reason: str) -> None:
+        """Let a unit's next attempt have the announced object; its schedule stays."""
         self.parks.append(
             (
                 known.wal_id,
@@ -147,17 +166,13 @@ class ClaimWrites:
                 known.status.value,
                 None if known.due_at is None else format_instant(known.due_at),
                 next_object_text(unit),
-                row["budget_from"],
-                row["rerun_intent"],
+                known.budget_from,
+                None if known.rerun_intent is None else known.rerun_intent.value,
             )
         )
-        self._journal(known, "park", known.status, "newer_object")
-        self.note_held(unit, known, action=f"newer_object_of_{known.status.value}")
+        self._journal(known, "park", known.status, reason)
 
-    def note_held(
-        self, unit: IngestUnit, known: Known, *, action: str = "message_for_quarantined"
-    ) -> None:
-        """Note in the audit log that a message for a quarantined unit was let go."""
+    def _note_message(self, unit: IngestUnit, known: Known, action: str) -> None:
         self.audit.append(
             AuditEntry(
                 actor=self.worker.worker_id,
@@ -172,7 +187,7 @@ class ClaimWrites:
             )
         )
 
-    def hold_at_limit(self, unit: IngestUnit, known: Known) -> None:
+    def hold_at_limit(self, unit: IngestUnit, known: Known, decision: Decision) -> None:
         """Quarantine a unit that has used all its attempts; a succeeded one just stays stale."""
         if known.status is Status.SUCCEEDED:
             if known.due_at is not None:
@@ -183,6 +198,9 @@ class ClaimWrites:
             (known.wal_id, known.version, known.status.value, "attempts_exhausted")
         )
         self._journal(known, "quarantine", Status.QUARANTINED, "attempts_exhausted")
+        if decision.adopts_object:
+            held = replace(known, status=Status.QUARANTINED, version=known.version + 1, due_at=None)
+            self._keep_object(unit, held, _ANNOUNCED)
         self.held.append((unit, known))
         self.audit.append(
             AuditEntry(
@@ -324,17 +342,21 @@ class ClaimWrites:
         tx.execute("grow_replay_run", replay_run_id=self.replay_run_id, added=len(rows))
 
     def _reset(
-        self, known: Known, kind: str, reason: str, budget_from: int, next_object: str | None
+        self,
+        known: Known,
+        kind: str,
+        reason: str,
+        budget_from: int,
+        next_object: str | None,
+        after: datetime | None,
     ) -> None:
-        # A newer object does not wait for the failure of the older one.
-        back_off_ends = self.now if next_object else known.retry_after or self.now
         self.resets.append(
             (
                 known.wal_id,
                 known.version,
                 None,
                 None,
-                format_instant(max(self.now, back_off_ends)),
+                format_instant(max(self.now, after or self.now)),
                 budget_from,
                 next_object,
                 known.lease_expiries,

@@ -114,7 +114,7 @@ class InventoryStore:
                 return _DUE
             writes.park(self._announced(unit), known, decision, row, reason=_OVERWRITTEN)
         elif decision.action is Action.RECORD_NEWER:
-            writes.record_newer(self._announced(unit), known, row)
+            writes.record_newer(self._announced(unit), known)
         return decision
 
     def _announced(self, unit: IngestUnit) -> IngestUnit:

@@ -214,9 +214,10 @@ class Ledger:
         decision = decide_receipt(
             known, order, now=now, switched_off=off.stops(known.dataset), rules=self._rules
         )
-        if row["next_object"] is not None and orders_listed(unit.object_ref, before):
-            unit = replace(unit, object_ref=announced_and_listed(unit.object_ref, before))
+        if orders_listed(unit.object_ref, before):
             decision = keeping_the_order(decision)
+            if row["next_object"] is not None:
+                unit = replace(unit, object_ref=announced_and_listed(unit.object_ref, before))
         claim = None
         match decision.action:
             case Action.CLAIM:
@@ -226,11 +227,11 @@ class Ledger:
             case Action.DUE if decision.adopts_object:
                 writes.park(unit, known, decision, row)
             case Action.QUARANTINE:
-                writes.hold_at_limit(unit, known)
+                writes.hold_at_limit(unit, known, decision)
             case Action.RECORD_NEWER:
-                writes.record_newer(unit, known, row)
+                writes.record_newer(unit, known)
             case Action.HELD:
-                writes.note_held(unit, known)
+                writes.hold_still(unit, known, decision)
         return Receipt(unit=unit, decision=decision, claim=claim)
 
     def _claim_due_once(self, worker: WorkerLease, limit: int) -> tuple[list[Claim], int]:
@@ -276,7 +277,7 @@ class Ledger:
             if decision.action is Action.CLAIM:
                 claims.append(writes.claim_known(due_unit_from(row), known, decision, row))
             else:
-                writes.hold_at_limit(due_unit_from(row), known)
+                writes.hold_at_limit(due_unit_from(row), known, decision)
         writes.write(tx, self._code_version, self._config_version)
         return claims, writes
 
