@@ -2,8 +2,8 @@
 
 One seed is one history, whatever else runs beside it: with several processes seeds are still told
 in their order. A seed that breaks a promise is told with its history and the command that repeats
-it. With `--backend postgres` the ledger of each world is a database of its own on a server that is
-started for the run.
+it. A run that is stopped (Ctrl-C, SIGTERM) sums up what it played. With `--backend postgres` the
+ledger of each world is a database of its own on a server that is started for the run.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import multiprocessing
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -77,14 +78,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = told_at = time.monotonic()
     tally = Tally()
     seeds = range(first, first + options.seeds)
-    for history in played(seeds, options.jobs, options.backend):
-        tally.add(history)
-        if history.violations and len(tally.broken) <= TOLD_MAX:
-            print(failure(history, options.lines), flush=True)
-        elif time.monotonic() - told_at > PROGRESS_EVERY_S:
-            told_at = time.monotonic()
-            rate = tally.seeds / (told_at - began)
-            print(f"  {tally.seeds:,} of {options.seeds:,}, {rate:.0f} a second", flush=True)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        for history in played(seeds, options.jobs, options.backend):
+            tally.add(history)
+            if history.violations and len(tally.broken) <= TOLD_MAX:
+                print(failure(history, options.lines), flush=True)
+            elif time.monotonic() - told_at > PROGRESS_EVERY_S:
+                told_at = time.monotonic()
+                rate = tally.seeds / (told_at - began)
+                print(f"  {tally.seeds:,} of {options.seeds:,}, {rate:.0f} a second", flush=True)
+    except KeyboardInterrupt:
+        print("Stopped: what follows is what was played so far.")
+    finally:
+        signal.signal(signal.SIGTERM, before)
     if tally.broken:
         print(f"Seeds that broke a promise: {', '.join(map(str, tally.broken))}")
     print(tally.line())
@@ -144,6 +151,7 @@ def _new_player(folder: Path, url: str | None) -> Player:
 
 
 def _begin(folder: str, url: str | None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to hear; it ends its children
     own = Path(folder) / str(os.getpid())
     own.mkdir()
     _player.append(_new_player(own, url))

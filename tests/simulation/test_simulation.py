@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import os
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,23 @@ def test_the_command_sums_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0] == "Seeds from FROM=11"
     assert lines[-1].startswith("2 seeds, ")
     assert lines[-1].endswith(" events, 0 violations")
+
+
+def test_a_run_that_is_stopped_sums_up_what_it_played(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SIGTERM ends a long run; the seeds before it count, and those after it do not."""
+
+    def stopped(seeds: range, *_: object) -> Iterator[History]:
+        yield History(seed=seeds[0], events=3, violations=[], lines=[])
+        signal.raise_signal(signal.SIGTERM)
+        yield History(seed=seeds[1], events=5, violations=[], lines=[])
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("tools.simulate.played", stopped)
+    assert main(["--seeds", "2", "--from", "11"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "1 seeds, 3 events, 0 violations"
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_a_broken_promise_is_told_with_the_command_that_repeats_it() -> None:
