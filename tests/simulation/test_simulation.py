@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
