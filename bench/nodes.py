@@ -5,10 +5,23 @@ from __future__ import annotations
 import itertools
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.nodes_peers import NAMES, build, graph, hit, invoke, plain, timed
+from bench.nodes_floor import Floor
+from bench.nodes_peers import (
+    LOOKS,
+    NAMES,
+    add_one,
+    build,
+    graph,
+    hit,
+    invoke,
+    looks_s,
+    plain,
+    timed,
+)
 from bench.outbox import peers_python
 from bench.report import Row, beside, in_turn, row
 from tallgrass.nodes import NodeRunner
@@ -32,7 +45,10 @@ PEERS: dict[str, tuple[str, str, float | None]] = {
         "hit",
         None,
     ),
+    "sqlite-look": ("nodes, a look into the cache, of LangGraph's SqliteCache", "look", None),
 }
+#: So long takes a file at most where nothing was removed just before.
+SETTLED_S = 60e-6
 #: Of each round's graphs; every graph has a number of its own, so that no result is known.
 _NUMBERS = itertools.count(1_000_000, 100_000)
 
@@ -57,9 +73,51 @@ class Ours:
         """Return the seconds of new runs whose nodes are all in the cache."""
         return timed(hit(self.graph, f"hit-{next(_NUMBERS)}"), count)
 
+    def look_s(self, count: int) -> float:
+        """Return the seconds of looks into the cache alone, each of which finds something."""
+        keys = [f"{number:064x}" for number in range(LOOKS)]
+        for key in keys:
+            self.runner.cache.put(key, b'{"x":1}')
+        return looks_s(self.runner.cache.get, keys, count)
+
     def close(self) -> None:
         """Close what is open."""
         self.runner.close()
+
+
+class AtLeast:
+    """The floor: a graph whose nodes only write, and sync, what ours do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.floor = Floor(folder)
+        compiled = graph(
+            lambda builder, name: builder.add_node(name, self.floor.node(name, add_one))
+        )
+        self._invoke = invoke(compiled)
+
+    def floor_s(self, count: int) -> float:
+        """Return the seconds of graphs, a run each."""
+        return timed(self._run, count, next(_NUMBERS))
+
+    def _run(self, number: int) -> int:
+        self.floor.begin(f"thread-{number}")
+        return self._invoke(number)
+
+
+def settle(folder: Path, seconds: float = 60.0) -> None:
+    """Wait until files are made as quickly as usual.
+
+    For half a minute after many files were removed nearby, ext4 takes up to a millisecond to make
+    one: it passes over inodes that were in use just before, one by one.
+    """
+    until = time.monotonic() + seconds
+    for number in itertools.count():
+        began = time.perf_counter()
+        for place in range(20):
+            (folder / f"settled-{number}-{place}").touch()
+        if (time.perf_counter() - began) / 20 < SETTLED_S or time.monotonic() > until:
+            return
+        time.sleep(2.0)
 
 
 def peer_seconds(peer: str, place: str, count: int) -> float:
@@ -73,21 +131,23 @@ def peer_seconds(peer: str, place: str, count: int) -> float:
 
 def benchmarks(_folder: Path, new_postgres: Callable[[], str], *, quick: bool = False) -> list[Row]:
     """Return all rows of nodes; all take turns, so that a busy moment meets them alike."""
-    # Not below the system's folder of temporary files: where tests had just removed many files,
-    # making one took 640 µs instead of 10 to 24 for a while, for whoever made it.
+    # Not below the system's folder of temporary files, where others make and remove many.
     PLACE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-nodes-", dir=PLACE) as folder:
+        settle(Path(folder))
         return measured(Path(folder), new_postgres, quick=quick)
 
 
 def measured(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> list[Row]:
     """Return the rows, of files in this folder."""
     count, rounds = (20, 1) if quick else (150, 7)
-    ours = Ours(folder / "nodes")
+    ours, at_least = Ours(folder / "nodes"), AtLeast(folder / "floor")
     sides: dict[str, Callable[[], float]] = {
         "durable": lambda: ours.durable_s(count),
         "hit": lambda: ours.hit_s(count),
         "bare": lambda: ours.bare_s(count),
+        "floor": lambda: at_least.floor_s(count),
+        "look": lambda: ours.look_s(count),
     }
     for peer in PEERS:
         sides[peer] = lambda peer=peer: peer_seconds(  # type: ignore[misc]
@@ -100,17 +160,24 @@ def measured(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> l
         {side: sides[side]() for side in in_turn(number, tuple(sides))} for number in range(rounds)
     ]
     ours.close()
+    at_least.floor.close()
     over = [(each["durable"] - each["bare"]) / count / len(NAMES) * 1000.0 for each in found]
     return [
         *(
             beside(
                 name,
                 [(count / each[side], count / each[peer]) for each in found],
-                "graphs/s",
+                "graphs/s" if side != "look" else f"times {LOOKS} looks/s",
                 at_least=least,
                 peer=peer,
             )
             for peer, (name, side, least) in PEERS.items()
+        ),
+        beside(
+            "nodes, of their floor: the same files and syncs",
+            [(count / each["durable"], count / each["floor"]) for each in found],
+            "graphs/s",
+            at_least=0.5,
         ),
         row("nodes, ms a node over bare LangGraph", over, at_most=1.0, limit=1.0, unit="ms"),
     ]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 NAMES = ("a", "b", "c", "d")
 WARM_UP = 20
+#: Looks into a cache that count as one graph: a graph takes so many times as long.
+LOOKS = 64
 
 
 class State(TypedDict):
@@ -119,6 +121,25 @@ def _cached(place: str, **compiled_with: Any) -> Any:
     return graph(add, cache=SqliteCache(path=place), **compiled_with)
 
 
+def sqlite_look(place: str, count: int) -> float:
+    """Return the seconds of looks into LangGraph's cache alone, each of which finds something."""
+    from langgraph.cache.sqlite import SqliteCache
+
+    cache: Any = SqliteCache(path=place)
+    keys = [(("bench",), f"{number:064x}") for number in range(LOOKS)]
+    cache.set({key: ([("x", 1)], None) for key in keys})
+    return looks_s(lambda key: cache.get([key]), keys, count)
+
+
+def looks_s(look: Callable[[Any], Any], keys: list[Any], count: int) -> float:
+    """Return the seconds of looking all keys up, that many times."""
+    began = time.perf_counter()
+    for _ in range(count):
+        for key in keys:
+            look(key)
+    return time.perf_counter() - began
+
+
 def hit(compiled: Any, prefix: str = "hit", **options: Any) -> Callable[[int], int]:
     """Return a call of the graph with the same input each time, in a thread of its own."""
 
@@ -159,6 +180,7 @@ PEERS = {
     "postgres-saver": postgres_saver,
     "sqlite-cache": sqlite_cache,
     "sqlite-cache-and-saver": sqlite_cache_and_saver,
+    "sqlite-look": sqlite_look,
     "dbos": dbos,
 }
 

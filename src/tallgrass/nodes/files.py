@@ -159,9 +159,10 @@ def read_file(name: str, *, folder: int) -> bytes | None:
     except FileNotFoundError:
         return None
     try:
-        parts = []
-        while part := os.read(descriptor, _READ_BYTES):
-            parts.append(part)
+        parts = [os.read(descriptor, _READ_BYTES)]
+        # Of a regular file less than was asked for is the end of it.
+        while len(parts[-1]) == _READ_BYTES:
+            parts.append(os.read(descriptor, _READ_BYTES))
         return b"".join(parts)
     finally:
         os.close(descriptor)
