@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallgrass.ledger.redaction import MESSAGE_CHARS_MAX, redact
+from tallgrass.ledger import redaction
+from tallgrass.ledger.redaction import MESSAGE_CHARS_MAX, redact, small_letters
 
 AWS_SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"  # noqa: S105 - AWS's own documented example
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NSJ9.dBjftJeZ4CVPmB92K27uhbUJU1p1r"
@@ -211,3 +216,20 @@ def test_a_redacted_message_is_not_changed_by_redacting_it_again(
     assert kept.isprintable()
     assert len(kept) <= MESSAGE_CHARS_MAX
     assert redact(kept) == kept
+
+
+@pytest.mark.parametrize("rule", [each for each in redaction._PATTERNS if each.signs])
+@given(data=st.data())
+def test_no_pattern_matches_a_text_without_its_signs(rule: Any, data: st.DataObject) -> None:
+    """A sign that is missing in the list would let a secret pass: all that matches has one."""
+    text = data.draw(st.from_regex(rule.pattern))
+    small = small_letters(text)
+    assert any(sign in small for sign in rule.signs)
+
+
+@pytest.mark.parametrize("letter", [chr(number) for number in range(sys.maxunicode + 1)
+                                    if re.match("[a-z]", chr(number), re.IGNORECASE)])  # fmt: skip
+def test_a_letter_is_small_as_patterns_take_it(letter: str) -> None:
+    """Some letters of other alphabets count as one of a to z where case does not."""
+    assert re.match(re.escape(small_letters(letter)), letter, re.IGNORECASE)
+    assert small_letters(letter) in "abcdefghijklmnopqrstuvwxyz"

@@ -38,27 +38,42 @@ _DEGREES = rf"{_SIGN} \d{{1,3}}\.\d+ (?:\s*°?\s*{_COMPASS})?"
 _NUMBERS = r"[-+\u2212\d.,\s\[\](){}]"
 
 
+#: One of these is in every name whose value is a secret.
+_NAME_SIGNS = (
+    "passw", "passphrase", "pwd", "secret", "token", "signature", "credential", "cookie", "session",
+    "authorization", "key", "sig", "pass", "pw", "pin", "auth", "ssn",
+)  # fmt: skip
+#: Patterns take two letters of Turkish for an i: one has no dot, one leaves its dot behind.
+_ALSO_I = {0x131: "i", 0x307: None}
+
+
 class _Rule(NamedTuple):
     pattern: re.Pattern[str]
     replacement: str
-    #: It can match only where one of these stands: to look first spares an address 0.1 of 0.22 ms.
+    #: In small letters. It can match only where one of these stands: to look for them first spares
+    #: the address of an object, which every trace tells, 1.8 of 1.9 ms.
     signs: tuple[str, ...] = ()
 
 
 def _pattern(expression: str, replacement: str, *signs: str) -> _Rule:
     flags = re.IGNORECASE | re.VERBOSE | re.DOTALL
+    signs = _NAME_SIGNS if _SENSITIVE in expression else signs
     return _Rule(re.compile(expression, flags), replacement, signs)
 
 
 _SECRETS = (
     _pattern(
-        r"-----BEGIN\ [A-Z ]*PRIVATE\ KEY[A-Z ]*-----.*?(?:-----END\ [A-Z ]*-----|\Z)", "[key]"
+        r"-----BEGIN\ [A-Z ]*PRIVATE\ KEY[A-Z ]*-----.*?(?:-----END\ [A-Z ]*-----|\Z)",
+        "[key]",
+        "-----",
     ),
     # A whole header line: it holds several values.
     _pattern(
         r"""\b(?P<name>(?:proxy-)?authorization|(?:set-)?cookie)\s*:\s*
             (?!\s|\[redacted\]) [^\r\n'"]+""",
         r"\g<name>: [redacted]",
+        "authorization",
+        "cookie",
     ),
     # user:password@ up to the last @ of an address, and everything after its question mark.
     _pattern(
@@ -69,7 +84,7 @@ _SECRETS = (
         r"\g<address>?[redacted]",
         "?",
     ),
-    _pattern(r"\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}", "[credential]"),
+    _pattern(r"\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}", "[credential]", "bearer", "basic"),
     # <Password>…, name=value and its like, --name value, name "value".
     _pattern(rf"<(?P<name>{_NAME})>[^<]+", r"<\g<name>>[redacted]"),
     _pattern(
@@ -82,12 +97,18 @@ _SECRETS = (
     ),
     # Keys that show what they are by their form.
     # In capitals only: one checksum of 65,536 begins with acca.
-    _pattern(r"\b(?-i:(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{12,})\b", "[credential]"),
+    _pattern(
+        r"\b(?-i:(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{12,})\b",
+        "[credential]",
+        *("akia", "asia", "aroa", "aida", "abia", "acca"),
+    ),
     _pattern(
         r"""\b(?: gh[pousr]_ | github_pat_ | glpat- | npm_ | pypi- | hf_ | dop_v1_ | xox[abeprs]-
             | whsec_ | sk- | [spr]k_(?:live|test)_ | ya29\. | AIza | eyJ | SG\. )
             [A-Za-z0-9._-]{8,}""",
         "[credential]",
+        *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "npm_", "pypi-", "hf_"),
+        *("dop_v1_", "xox", "whsec_", "sk-", "k_live_", "k_test_", "ya29.", "aiza", "eyj", "sg."),
     ),
     # 40 characters with capitals, small letters and digits: an AWS secret key.
     _pattern(
@@ -104,7 +125,9 @@ _PERSONS_AND_MACHINES = (
         "@",
         "%40",
     ),
-    _pattern(r"(?P<folder>[/\\](?:home|users)[/\\])[^/\\\s'\":]+", r"\g<folder>[user]"),
+    _pattern(
+        r"(?P<folder>[/\\](?:home|users)[/\\])[^/\\\s'\":]+", r"\g<folder>[user]", "home", "users"
+    ),
     # IPv4, MAC, IPv6 in full and shortened.
     _pattern(r"\b(?:\d{1,3}\.){3}\d{1,3}\b", "[address]"),
     _pattern(r"\b(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}\b", "[address]"),
@@ -134,13 +157,16 @@ _PLACES = (
         rf"""\b(?P<name>coordinates|bbox|bounds|extent) (?P<sep>['"]?\s*[=:]\s*)
              {_NUMBERS}* \d {_NUMBERS}*""",
         r"\g<name>\g<sep>[coordinates] ",
+        *("coordinates", "bbox", "bounds", "extent"),
     ),
     _pattern(
-        rf"\b(?:multi)?(?:point|linestring|polygon) \s* z?m? \s* \( {_NUMBERS}+", "[coordinates] "
+        rf"\b(?:multi)?(?:point|linestring|polygon) \s* z?m? \s* \( {_NUMBERS}+",
+        "[coordinates] ",
+        *("point", "linestring", "polygon"),
     ),
     # 38.9, -95.2 and lat=38.9 lon=-95.2; obs_38.9_-95.2; one of them alone; N38.9; 38°58'18"N.
     _pattern(rf"(?:{_LABEL})? {_DEGREES} [\s,;/_]+ (?:{_LABEL})? {_DEGREES}", "[coordinates]"),
-    _pattern(rf"{_LABEL} {_SIGN} \d{{1,3}}(?:\.\d+)? {_END}", "[coordinates]"),
+    _pattern(rf"{_LABEL} {_SIGN} \d{{1,3}}(?:\.\d+)? {_END}", "[coordinates]", "lat", "lon", "lng"),
     _pattern(rf"{_BEGIN}(?-i:[NSEW])\s?\d{{1,3}}\.\d+", "[coordinates]"),
     _pattern(
         rf"""{_SIGN} \d{{1,3}}(?:\.\d+)?\s*°
@@ -154,8 +180,7 @@ _PLACES = (
 
 _PATTERNS = (*_SECRETS, *_PERSONS_AND_MACHINES, *_PLACES)
 
-#: Patterns that can match only where the name of a secret stands. To look for the name first spares
-#: the address of an object 1.7 of 2.7 ms.
+#: Patterns that can match only where the name of a secret stands, and take long to find that out.
 _NEED_A_NAME = frozenset(each.pattern for each in _SECRETS if _SENSITIVE in each.pattern.pattern)
 _SENSITIVE_NAME = re.compile(_SENSITIVE, re.IGNORECASE | re.VERBOSE)
 
@@ -186,18 +211,26 @@ def redact(message: str) -> str:
 def _redact_once(text: str) -> str:
     # They follow one another, so where the first finds no name, the others find none.
     nameless = False
+    small = small_letters(text)
     for pattern, replacement, signs in _PATTERNS:
-        if signs and not any(sign in text for sign in signs):
+        if signs and not any(sign in small for sign in signs):
             continue
         if pattern in _NEED_A_NAME:
             nameless = nameless or _SENSITIVE_NAME.search(text) is None
             if nameless:
                 continue
-        text = pattern.sub(replacement, text)
+        text, replaced = pattern.subn(replacement, text)
+        if replaced:
+            small = small_letters(text)
     text = printable(text)
     if len(text) > MESSAGE_CHARS_MAX:
         text = text[: MESSAGE_CHARS_MAX - 1] + "…"
     return text
+
+
+def small_letters(text: str) -> str:
+    """Return the text so that each letter is the small one that a pattern takes it for."""
+    return text.lower() if text.isascii() else text.casefold().translate(_ALSO_I)
 
 
 def printable(text: str) -> str:

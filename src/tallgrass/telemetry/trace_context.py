@@ -78,6 +78,6 @@ def _digits(count: int, *parts: str | int) -> str:
 
     All of them look random, the last ones too: samplers go by those.
     """
-    texts = [str(part) for part in parts]
-    named = "".join(f"{len(text)}:{text}," for text in texts)
+    # A list, for it is made for every unit: it takes half as long as a generator.
+    named = "".join([f"{len(text)}:{text}," for text in map(str, parts)])
     return hashlib.sha256(named.encode()).hexdigest()[:count]
