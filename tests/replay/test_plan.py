@@ -23,10 +23,10 @@ from tallgrass.replay.plan import (
     PlanAction,
     PlanHeader,
     PlanRules,
-    PlanStream,
     decide,
 )
 from tallgrass.replay.plan_file import PlanReading
+from tallgrass.replay.plan_stream import PlanStream
 from tallgrass.replay.selection import Purpose, Selection
 
 if TYPE_CHECKING:

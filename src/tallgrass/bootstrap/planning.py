@@ -26,9 +26,8 @@ from tallgrass.replay.plan import (
     PlanHeader,
     PlannedAction,
     PlanRules,
-    PlanStream,
-    findings_document,
 )
+from tallgrass.replay.plan_stream import PlanStream, findings_document
 from tallgrass.replay.selection import Selection
 from tallgrass.replay.selection_words import Selected, require_conditions
 from tallgrass.storage.plan_reader import PlanReader

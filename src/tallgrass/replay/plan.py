@@ -6,10 +6,8 @@ changed, made with the same code, configuration and run id, are the same bytes. 
 no time of its making, and ids of runs that nobody named are its only chance.
 """
 
-import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -20,13 +18,7 @@ from tallgrass.ledger.budget import attempts_used
 from tallgrass.ledger.outcome import is_retried
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.vocabulary import Intent, Status
-from tallgrass.replay.guards import (
-    Caps,
-    Finding,
-    approval_guard,
-    record_guards,
-    volume_guard,
-)
+from tallgrass.replay.guards import Caps
 from tallgrass.replay.selection import Selection
 from tallgrass.replay.selection_file import API_VERSION, spec_of
 from tallgrass.replay.versions import lowers
@@ -97,7 +89,7 @@ class PlannedAction(NamedTuple):
 
     def line(self) -> bytes:
         """Return the row as a line of the plan."""
-        value: dict[str, Any] = {"action": self.action.value}
+        value: dict[str, Any] = {"action": self.action}
         if self.reason is not None:
             value["reason"] = self.reason
         value["version"] = self.version
@@ -251,125 +243,3 @@ def _unless_denied(
 ) -> tuple[PlanAction, str | None]:
     rule = rules.denies(candidate.dataset, action)
     return (action, None) if rule is None else (PlanAction.SKIP, rule)
-
-
-@dataclass(slots=True)
-class PlanSummary:
-    """What a plan comes to, counted while it passes."""
-
-    candidates: int = 0
-    by_action: Counter[str] = field(default_factory=Counter)
-    #: Of the skips.
-    by_reason: Counter[str] = field(default_factory=Counter)
-    by_status: Counter[str] = field(default_factory=Counter)
-    by_error_code: Counter[str] = field(default_factory=Counter)
-    by_dataset: dict[str, Counter[str]] = field(default_factory=dict)
-
-    @property
-    def events(self) -> int:
-        """How many units the run would put to work."""
-        return self.by_action[PlanAction.REPLAY] + self.by_action[PlanAction.RERUN]
-
-    def batches(self, caps: Caps) -> int:
-        """Return in how many batches they would go."""
-        return -(-self.events // caps.batch)
-
-    def document(self, caps: Caps) -> dict[str, Any]:
-        """Return the counts as a JSON value, in a fixed order; every action is there."""
-        return {
-            "candidates": self.candidates,
-            "events": self.events,
-            "batches": self.batches(caps),
-            "by_action": {action.value: self.by_action[action] for action in PlanAction},
-            "by_reason": dict(sorted(self.by_reason.items())),
-            "by_dataset": {
-                dataset: {action.value: counts[action] for action in PlanAction}
-                for dataset, counts in sorted(self.by_dataset.items())
-            },
-            "by_status": dict(sorted(self.by_status.items())),
-            "by_error_code": dict(sorted(self.by_error_code.items())),
-        }
-
-    def guards(self, header: PlanHeader) -> list[Finding]:
-        """Return the guards that the candidates themselves let fire."""
-        off = Rule.KILL_SWITCH_ACTIVE.value
-        return [
-            *volume_guard(self.candidates, header.caps),
-            *record_guards(
-                self.by_reason[SkipReason.ATTEMPTS_EXCEEDED],
-                self.by_reason[off],
-                self.by_reason[SkipReason.DOWNGRADE],
-            ),
-            *(approval_guard(header.approvals_needed) if self.events else ()),
-        ]
-
-
-class PlanStream:
-    """One plan on its way: yields it row by row, keeps its hash and its summary."""
-
-    def __init__(self, rules: PlanRules) -> None:
-        self._rules = rules
-        self._digest = hashlib.sha256()
-        self.summary = PlanSummary()
-        self.header = rules.header
-
-    @property
-    def sha256(self) -> str:
-        """The hash of all lines that passed."""
-        return self._digest.hexdigest()
-
-    def first_line(self) -> bytes:
-        """Return the header's line; ask for it once, before the rows."""
-        line = self.header.line()
-        self._digest.update(line)
-        return line
-
-    def rows(
-        self, candidates: Iterable[Candidate]
-    ) -> Iterator[tuple[Candidate, PlannedAction, bytes]]:
-        """Yield each candidate with its row and its line; `candidates` come in order of wal_id.
-
-        Units beyond the cap are left alone, and told.
-        """
-        summary, max_events = self.summary, self.header.caps.max_events
-        working = (PlanAction.REPLAY, PlanAction.RERUN)
-        events = 0
-        for candidate in candidates:
-            action, reason = decide(candidate, self._rules)
-            if action in working:
-                if events >= max_events:
-                    action, reason = PlanAction.SKIP, SkipReason.BEYOND_MAX_EVENTS.value
-                else:
-                    events += 1
-            row = PlannedAction(candidate.wal_id, candidate.version, action, reason)
-            line = row.line()
-            self._digest.update(line)
-            _count(summary, candidate, row)
-            yield candidate, row, line
-
-
-def _count(summary: PlanSummary, candidate: Candidate, row: PlannedAction) -> None:
-    summary.candidates += 1
-    summary.by_action[row.action] += 1
-    summary.by_status[candidate.status] += 1
-    counts = summary.by_dataset.get(candidate.dataset)
-    if counts is None:
-        counts = summary.by_dataset[candidate.dataset] = Counter()
-    counts[row.action] += 1
-    if row.reason is not None:
-        summary.by_reason[row.reason] += 1
-    if candidate.last_error_code is not None:
-        summary.by_error_code[candidate.last_error_code] += 1
-
-
-def findings_document(findings: Iterable[Finding]) -> list[Mapping[str, Any]]:
-    """Return guards as a JSON value."""
-    return [
-        {
-            "guard": finding.guard.value,
-            "detail": finding.detail,
-            "refuses": finding.refuses,
-            "records": finding.records,
-        }
-        for finding in findings
-    ]
