@@ -54,8 +54,7 @@ INDEXES = (
     ),
     "CREATE UNIQUE INDEX wal_attempts_open ON wal_attempts (wal_id) WHERE status = 'pending'",
 )
-#: What a claim writes at once, and what the close changes.
-CLAIMED_RECORD = {"status": "in_progress", "attempts": 1, "version": 2}
+#: What the close changes.
 CLOSED_RECORD = _words(
     "status updated_at version last_error_code last_error_message integrity_status metadata_status "
     "stac_status provenance_status stac_item_id stac_collection_id stac_item_href applied_attempt "

@@ -48,7 +48,6 @@ STORE = (
     f" INSERT INTO outbox ({', '.join(OUTBOX_COLUMNS)})"
     f" SELECT {', '.join(f'%(event_{name})s' for name in OUTBOX_COLUMNS)} FROM made"
 )
-_BYTES = ("item_body", "event_payload")
 
 
 class Work:

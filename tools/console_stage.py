@@ -23,9 +23,10 @@ from tallgrass.bootstrap.stores import migrate_database
 from tallgrass.cli.main import run
 from tallgrass.config import load_config
 from tallgrass.simulate.demo_folder import CONFIG_NAME, OBJECTS_NAME, written_config
+from tallgrass.simulate.demo_telling import Watcher
 from tallgrass.simulate.feed import Feed, FeedMessage, FeedObject
 from tallgrass.simulate.feed_plan import FeedFaults
-from tallgrass.simulate.pipeline_demo import PipelineDemo, Watcher
+from tallgrass.simulate.pipeline_demo import PipelineDemo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
-from tallgrass.errors import TallgrassError, TransientError, WorkerFenced
+from tallgrass.errors import TallgrassError, WorkerFenced
 
 
 class Beside:
@@ -80,8 +80,8 @@ class Heartbeat:
         except WorkerFenced:
             self.lost.set()
             return
-        except TransientError:
-            return  # the lease still runs; the next beat tries again
+        except TallgrassError:
+            return  # the lease still runs, and the next beat tries again; the loop says it
         with suppress(TallgrassError):  # the loop says it; at worst the messages come again
             self._extend()
 

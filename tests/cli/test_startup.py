@@ -29,12 +29,12 @@ OPENED = {
 #: Command → the modules of storage that it loads besides: those that it uses.
 STORAGE = {
     ("wal", "list"): {"ledger_reader", "rows"},
-    ("switches", "list"): {"actor_store", "audit_store", "governance_store", "rows"},
+    ("switches", "list"): {"actor_store", "audit_store", "rows", "switch_store"},
     ("db", "check"): {"health"},
     ("status",): {
-        "actor_store", "archive_records", "audit_store", "catalog_reader", "governance_store",
-        "health_reader", "ledger_reader", "outbox_reader", "poison_store", "queue_store",
-        "retention_store", "rows",
+        "actor_store", "archive_records", "audit_store", "catalog_reader", "health_reader",
+        "ledger_reader", "outbox_reader", "poison_store", "queue_store", "retention_store", "rows",
+        "switch_store",
     },
 }  # fmt: skip
 #: Parts of the work that no command loads which only looks.

@@ -11,7 +11,7 @@ import eccodes
 import h5py
 
 from tallgrass.datasets.definition import FileFormat
-from tallgrass.evidence.formats import HEAD_BYTES, read_header, read_seen, tail_bytes
+from tallgrass.evidence.formats import HEAD_BYTES, read_seen, tail_bytes
 from tallgrass.evidence.header import Seen
 
 #: 2026-06-01: 20,454 days from 1970 to 2026, 151 from January to May, and the first day is 1.
@@ -22,7 +22,7 @@ NEXRAD_MS = (12 * 3600 + 3 * 60 + 4) * 1000 + 500
 def read(file_format: FileFormat, data: bytes) -> tuple[dict[str, object], tuple[str, ...]]:
     """Read a file's header from its head and tail, as a store would show them."""
     tail = data[-tail_bytes(file_format) :]
-    return read_header(file_format, data[:HEAD_BYTES], tail, len(data))
+    return read_seen(file_format, Seen(data[:HEAD_BYTES], tail, len(data)))
 
 
 def read_near(file_format: FileFormat, data: bytes) -> tuple[dict[str, object], tuple[str, ...]]:

@@ -29,7 +29,8 @@ from tallgrass.datasets.definition import FileFormat
 from tallgrass.datasets.key_grammar import read_key
 from tallgrass.errors import TallgrassError
 from tallgrass.evidence import grib2_index
-from tallgrass.evidence.formats import read_header
+from tallgrass.evidence.formats import read_seen
+from tallgrass.evidence.header import Seen
 from tallgrass.evidence.listing_files import read_listing_file
 from tallgrass.intake.sns_signature import (
     certificate_address,
@@ -81,7 +82,7 @@ def _message(data: bytes) -> object:
 
 
 def _header(file_format: FileFormat, data: bytes) -> object:
-    header, issues = read_header(file_format, data[:SEEN], data[-SEEN:], len(data))
+    header, issues = read_seen(file_format, Seen(data[:SEEN], data[-SEEN:], len(data)))
     # It is kept as evidence, so it must be JSON.
     json.dumps([header, issues], allow_nan=False)
     return header

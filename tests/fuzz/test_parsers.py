@@ -10,7 +10,8 @@ import pytest
 
 from tallgrass.datasets.definition import FileFormat
 from tallgrass.errors import ConfigError
-from tallgrass.evidence.formats import read_header
+from tallgrass.evidence.formats import read_seen
+from tallgrass.evidence.header import Seen
 from tallgrass.evidence.map_planes import Lambert
 from tallgrass.queues.sqs_address import read_address
 from tests.fuzz import fuzzing
@@ -74,7 +75,8 @@ def test_a_grid_that_begins_beyond_the_pole_has_no_place(degrees: float) -> None
     assert content.count(latitude) == 1
     told = {}
     for name, data in (("good", content), ("hostile", content.replace(latitude, hostile))):
-        header, _ = read_header(FileFormat.GRIB2_GRID, data[:4096], data[-4096:], len(data))
+        seen = Seen(data[:4096], data[-4096:], len(data))
+        header, _ = read_seen(FileFormat.GRIB2_GRID, seen)
         told[name] = header
     assert "bbox" in told["good"]
     assert "bbox" not in told["hostile"]

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,12 @@ from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.datasets.definition import Dataset, FolderRules
 from tallgrass.datasets.folder_loader import PLACEHOLDER
 from tallgrass.datasets.loader import load_with_examples
-from tallgrass.inventory.prefixes import beginnings, prefixes
+from tallgrass.inventory.prefixes import beginnings, expanded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tallgrass.inventory.prefixes import FoldersOf
 
 MOMENT = timedelta(microseconds=1)
 FIRST = datetime(2017, 1, 1, tzinfo=UTC)
@@ -24,6 +30,14 @@ FIRST = datetime(2017, 1, 1, tzinfo=UTC)
 def at(text: str) -> datetime:
     """Return an instant of UTC."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def prefixes(
+    dataset: Dataset, since: datetime | None, until: datetime | None, folders: FoldersOf
+) -> Iterator[str]:
+    """Yield what is listed of one bucket for the data of a time, as a backfill does."""
+    for begin in beginnings(dataset, since, until):
+        yield from expanded(begin, folders)
 
 
 def nothing(_folder: str) -> tuple[str, ...]:

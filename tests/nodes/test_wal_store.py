@@ -223,6 +223,17 @@ def test_a_damaged_journal_is_loud_and_can_be_salvaged(store: WalStore) -> None:
     assert store.salvage("r") == 0
 
 
+def test_a_run_with_a_node_at_work_is_not_salvaged(store: WalStore) -> None:
+    """Its journal is not closed under the node, which writes on."""
+    with store.run("r") as run:
+        succeed(run, FETCH)
+        with pytest.raises(RunBusy, match="at work"):
+            store.salvage("r")
+        succeed(run, AGAIN)
+    assert store.salvage("r") == 0
+    assert store.read("r").task(AGAIN).result_for("k1") is not None
+
+
 def written(root: Path, files: Files | None) -> None:
     """One run of two nodes."""
     store = WalStore(root, files=files, lock_timeout_s=0)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tallgrass.datasets.definition import FileFormat, Severity
-from tallgrass.evidence.formats import read_header
+from tallgrass.evidence.formats import read_seen
+from tallgrass.evidence.header import Seen
 from tallgrass.evidence.reading import Evidence, ReadFailure
 from tallgrass.ledger.rules import DatasetException, LedgerRules
 from tallgrass.ledger.unit import ObjectReference
@@ -96,10 +97,8 @@ def test_each_cut_of_a_real_chunk_waits_until_it_is_whole() -> None:
     held = claim(object_ref=ObjectReference())
     for length in (0, 3, 14, 1000, len(data) // 2, len(data) - 1):
         part = data[:length]
-        header, issues = read_header(
-            FileFormat.NEXRAD_CHUNK, part[:4096], part[-1024:] if part else b"", length
-        )
+        header, issues = read_seen(FileFormat.NEXRAD_CHUNK, Seen(part[:4096], part[-1024:], length))
         reading = evidence(size=length, header=header, issues=issues)
         assert waits(held, reading, LedgerRules()), (length, issues)
-    header, issues = read_header(FileFormat.NEXRAD_CHUNK, data[:4096], data[-1024:], len(data))
+    header, issues = read_seen(FileFormat.NEXRAD_CHUNK, Seen(data[:4096], data[-1024:], len(data)))
     assert issues == ()

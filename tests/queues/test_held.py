@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tallgrass.errors import QueueThrottled, QueueUnreachable, WorkerFenced
+from tallgrass.errors import (
+    DatabaseUnreachable,
+    DatabaseUnusable,
+    QueueThrottled,
+    QueueUnreachable,
+    TallgrassError,
+    WorkerFenced,
+)
 from tallgrass.heartbeat import Beside, Heartbeat
 from tallgrass.queues.held import HeldMessages
 from tests.queues.harness import VISIBILITY_S
@@ -212,6 +219,17 @@ def test_a_hung_loop_keeps_no_message() -> None:
     beats = Beats()
     beats.now = 101.0
     assert beats.beat() == []
+
+
+@pytest.mark.parametrize("error", [DatabaseUnreachable("planned"), DatabaseUnusable("planned")])
+def test_a_beat_in_vain_is_not_the_last(error: TallgrassError) -> None:
+    """Whatever the store answers, the next beat tries again; only a fence ends them."""
+    beats = Beats()
+    beats.lease_error = error
+    assert beats.beat() == []
+    beats.lease_error = None
+    assert beats.beat() == ["lease", "messages"]
+    assert not beats.heartbeat.lost.is_set()
 
 
 def test_a_queue_that_is_down_does_not_end_the_lease() -> None:

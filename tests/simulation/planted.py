@@ -21,7 +21,7 @@ from tallgrass.ledger.outcome import Verdict
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.queues import acknowledgement
 from tallgrass.replay.drain import Drain
-from tallgrass.storage import governance_store, interventions, leases, ledger
+from tallgrass.storage import interventions, leases, ledger, switch_store
 from tallgrass.storage.closing import Closing
 from tallgrass.storage.drain_store import DrainStore
 from tallgrass.storage.ledger import Ledger
@@ -399,7 +399,7 @@ BUGS = (
     Bug(
         name="somebody who was let go still has a say",
         found_as="was let go, and turned a switch",
-        plant=code(governance_store, "require_acting", lambda *_given: {}),
+        plant=code(switch_store, "require_acting", lambda *_given: {}),
         seed=5,
     ),
     Bug(

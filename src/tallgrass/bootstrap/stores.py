@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from tallgrass.storage.change_store import ChangeStore
     from tallgrass.storage.drain_store import DrainStore
     from tallgrass.storage.exchange import Imported
-    from tallgrass.storage.governance_store import SwitchStore
     from tallgrass.storage.health import Health
     from tallgrass.storage.interventions import Interventions
     from tallgrass.storage.leases import Leases
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from tallgrass.storage.poison_store import PoisonStore
     from tallgrass.storage.replay_reader import ReplayReader
     from tallgrass.storage.replay_store import ReplayStore
+    from tallgrass.storage.switch_store import SwitchStore
 
 _SQLITE = "sqlite:///"
 
@@ -119,7 +119,7 @@ class Stores:
     @cached_property
     def switches(self) -> "SwitchStore":
         """The kill switches."""
-        from tallgrass.storage.governance_store import SwitchStore
+        from tallgrass.storage.switch_store import SwitchStore
 
         return SwitchStore(self.runner)
 

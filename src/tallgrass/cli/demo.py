@@ -12,7 +12,8 @@ from tallgrass.clock import system_clock
 from tallgrass.errors import PermanentError, Refused
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.simulate.demo_folder import ALL_NAMES, ANCHORS_NAME, MANIFEST_NAME
-from tallgrass.simulate.pipeline_demo import DemoResult, Watcher, play
+from tallgrass.simulate.demo_telling import DemoResult, Watcher
+from tallgrass.simulate.pipeline_demo import play
 
 UNITS_MAX = 200_000
 

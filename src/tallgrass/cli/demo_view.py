@@ -15,8 +15,8 @@ from rich.text import Text
 from tallgrass.cli.tables import Cell, cell, console, on_terminal, say, show_table, status
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.simulate.demo_folder import ANCHORS_NAME, CONFIG_NAME
+from tallgrass.simulate.demo_telling import DemoResult, Watcher
 from tallgrass.simulate.feed_plan import Fate
-from tallgrass.simulate.pipeline_demo import DemoResult, Watcher
 
 _PROOF_WIDTH = 73
 _NAME_WIDTH = 14

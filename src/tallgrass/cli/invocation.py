@@ -44,7 +44,6 @@ class Invocation:
 
     config_file: Path | None
     database: str | None
-    debug: bool = False
     #: Settings that the command's own flags give.
     flags: "dict[str, Value]" = field(default_factory=dict)
 

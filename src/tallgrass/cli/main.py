@@ -118,12 +118,14 @@ class LazyGroup(click.Group):
     help="Configuration file; else $TALLGRASS_CONFIG, else ./tallgrass.toml.",
 )
 @click.option("--database", metavar="URL", help="sqlite:///FILE or postgresql://… (database.url).")
-@click.option("--debug", is_flag=True, hidden=True, help="Raise unexpected errors.")
+@click.option(
+    "--debug", is_flag=True, hidden=True, expose_value=False, help="Raise unexpected errors."
+)
 @click.version_option(tallgrass.__version__, prog_name=PROGRAM)
 @click.pass_context
-def cli(ctx: click.Context, config_file: Path | None, database: str | None, *, debug: bool) -> None:
+def cli(ctx: click.Context, config_file: Path | None, database: str | None) -> None:
     """Turn NOAA open-data notifications into a catalog that can be proved."""
-    ctx.obj = Invocation(config_file=config_file, database=database, debug=debug)
+    ctx.obj = Invocation(config_file=config_file, database=database)
 
 
 def run(args: Sequence[str]) -> int:

@@ -1,16 +1,18 @@
 """``tallgrass outbox ledger``: the log of deliveries as the files that governance reads."""
 
-import fcntl
-import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import click
 import orjson
 
-import tallgrass
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.release_folder import (
+    make_release_folder,
+    one_export_at_a_time,
+    release_options,
+)
 from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.outbox.deliveries import LedgerEntry
@@ -20,7 +22,6 @@ from tallgrass.views.outbox import ledger_entry, telemetry_entry
 #: Below the folder that is given.
 LEDGER = Path("docs/reports/audit/pipeline_outbox_ledger.json")
 TELEMETRY_NAME = "focus-telemetry.json"
-_LOCK = ".pipeline_outbox_ledger.lock"
 
 
 @click.group(name="ledger", epilog=examples("tallgrass outbox ledger export --dir ."))
@@ -29,19 +30,7 @@ def ledger() -> None:
 
 
 @ledger.command(epilog=examples("tallgrass outbox ledger export --dir . --release v1.2.0"))
-@click.option(
-    "--dir",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="The folder below which the files are written; made if it is not there.",
-)
-@click.option(
-    "--release",
-    default=f"v{tallgrass.__version__}",
-    show_default=True,
-    help="The release whose telemetry it is: releases/RELEASE/focus-telemetry.json.",
-)
+@release_options("releases/RELEASE/focus-telemetry.json")
 @output_option
 @pass_invocation
 def export(invocation: Invocation, *, folder: Path, release: str, as_json: bool) -> None:
@@ -51,27 +40,23 @@ def export(invocation: Invocation, *, folder: Path, release: str, as_json: bool)
     releases/RELEASE/focus-telemetry.json has one object a line. Each appears whole, in place of
     the one before, with everything that was committed when the export began.
     """
-    if not release or release in {".", ".."} or set(release) & {"/", "\\", "\0"}:
-        message = "--release must be the name of one folder"
-        raise click.UsageError(message)
-    telemetry = Path("releases", release, TELEMETRY_NAME)
-    for path in (LEDGER, telemetry):
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    telemetry = make_release_folder(folder, release) / TELEMETRY_NAME
+    (folder / LEDGER).parent.mkdir(parents=True, exist_ok=True)
     with (
         invocation.stores(read_only=True) as stores,
         one_export_at_a_time(folder),
         # Ended before the stores are closed, also where writing failed.
         closing(stores.deliveries.ledger()) as entries,
     ):
-        written = _write(folder / LEDGER, folder / telemetry, entries)
+        written = _write(folder / LEDGER, telemetry, entries)
     if as_json:
-        files = [str(folder / LEDGER), str(folder / telemetry)]
+        files = [str(folder / LEDGER), str(telemetry)]
         print_json({"attempts": written, "files": files})
         return
     from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
 
     say(f"{written:,} attempts written to {folder / LEDGER}")
-    say(f"and to {folder / telemetry}")
+    say(f"and to {telemetry}")
 
 
 def _write(ledger_path: Path, telemetry_path: Path, entries: Iterator[LedgerEntry]) -> int:
@@ -90,14 +75,3 @@ def _write(ledger_path: Path, telemetry_path: Path, entries: Iterator[LedgerEntr
             written += 1
         array.write(b"\n]\n" if written else b"]\n")
     return written
-
-
-@contextmanager
-def one_export_at_a_time(folder: Path) -> Iterator[None]:
-    """Exclude other exports: one that began earlier must not replace what a later one wrote."""
-    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

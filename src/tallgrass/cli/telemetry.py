@@ -8,10 +8,13 @@ from typing import Any
 import click
 import orjson
 
-import tallgrass
 from tallgrass.bootstrap.telemetry_files import checker, ingest_telemetry, node_telemetry
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
-from tallgrass.cli.outbox_ledger import one_export_at_a_time
+from tallgrass.cli.release_folder import (
+    make_release_folder,
+    one_export_at_a_time,
+    release_options,
+)
 from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.outbox.deliveries import LedgerEntry
@@ -31,19 +34,7 @@ def command() -> None:
         "tallgrass telemetry export --dir . --release v1.2.0 --output json",
     )
 )
-@click.option(
-    "--dir",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="The folder below which the files are written; made if it is not there.",
-)
-@click.option(
-    "--release",
-    default=f"v{tallgrass.__version__}",
-    show_default=True,
-    help="The release whose telemetry it is: the folder releases/RELEASE.",
-)
+@release_options("the folder releases/RELEASE")
 @click.option(
     "--nodes-dir",
     metavar="FOLDER",
@@ -59,12 +50,8 @@ def export(
     nodd-sns-telemetry.json is one document; focus-telemetry.json and reliability-telemetry.json
     have one object a line. Each appears whole, in place of the one before.
     """
-    if not release or release in {".", ".."} or set(release) & {"/", "\\", "\0"}:
-        message = "--release must be the name of one folder"
-        raise click.UsageError(message)
     config = invocation.use({"nodes.folder": nodes_dir})
-    below = folder / "releases" / release
-    below.mkdir(parents=True, exist_ok=True)
+    below = make_release_folder(folder, release)
     written: dict[str, int] = {}
     with (
         invocation.stores(read_only=True) as stores,

@@ -36,13 +36,10 @@ class Catalogue:
             problem = f"two datasets have the id {_repeated(ids)!r}; rename one"
             raise ConfigError(problem, code=INVALID)
         self._by_bucket: dict[tuple[str, str], tuple[Dataset, ...]] = {}
-        self._by_topic: dict[str, tuple[Dataset, ...]] = {}
         self._aliases: dict[tuple[str, str], str] = {}
         for dataset in self.datasets:
             for place in dataset.places():
                 self._by_bucket[place] = (*self._by_bucket.get(place, ()), dataset)
-            for topic in (*dataset.topics, *dataset.retired_topics):
-                self._by_topic[topic] = (*self._by_topic.get(topic, ()), dataset)
             for former, present in dataset.aliases.items():
                 self._aliases[dataset.provider, former] = present
         for place, sharers in self._by_bucket.items():
@@ -64,10 +61,6 @@ class Catalogue:
             hint = nearest_or_all(dataset_id, self._by_id)
             raise InvalidInput(f"there is no dataset {dataset_id!r}{hint}", code="dataset_unknown")
         return found
-
-    def by_topic(self, topic: str) -> tuple[Dataset, ...]:
-        """Return the datasets that a topic announces; none where nobody names it."""
-        return self._by_topic.get(topic, ())
 
     def by_bucket(self, provider: str, bucket: str) -> tuple[Dataset, ...]:
         """Return the datasets that have objects in a bucket."""

@@ -86,15 +86,6 @@ def tail_bytes(file_format: FileFormat | None) -> int:
     return TAIL_BYTES if file_format is None else _TAIL_BYTES.get(file_format, TAIL_BYTES)
 
 
-def read_header(file_format: FileFormat, head: bytes, tail: bytes, size: int) -> Verdict:
-    """Return what head and tail of an object tell, and what is wrong with them; never raises.
-
-    `head` and `tail` are the first and last bytes of an object of `size` bytes, as many as it has
-    of `HEAD_BYTES` and `tail_bytes`; they may overlap.
-    """
-    return read_seen(file_format, Seen(head, tail, size))
-
-
 def read_seen(file_format: FileFormat | None, seen: Seen) -> Verdict:
     """Return what can be seen of an object, and what is wrong with it; without a format its kind.
 

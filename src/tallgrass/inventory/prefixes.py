@@ -23,14 +23,6 @@ _FIRST = datetime(1, 1, 1, tzinfo=UTC)
 _LAST = datetime(9999, 12, 31, tzinfo=UTC)
 
 
-def prefixes(
-    dataset: Dataset, since: datetime | None, until: datetime | None, folders: FoldersOf
-) -> Iterator[str]:
-    """Yield the prefixes of one bucket under which the data of a time lie, the older ones first."""
-    for begin in beginnings(dataset, since, until):
-        yield from expanded(begin, folders)
-
-
 def beginnings(
     dataset: Dataset, since: datetime | None, until: datetime | None, *, by_run: bool = False
 ) -> Iterator[str]:

@@ -9,11 +9,9 @@ def attempts_used(attempts: int, budget_from: int) -> int:
     return attempts - budget_from
 
 
-def company(lease_expiries: int) -> int:
-    """Return the class of company: 0 any, 1 small, 2 alone. Units of one class share a batch."""
-    return min(lease_expiries, 2)
-
-
 def company_limit(company_class: int, limit: int) -> int:
-    """Return how many units of one class of company are claimed together."""
+    """Return how many units of one class of company are claimed together.
+
+    The class is the number of leases lost in a row, 2 for more: 0 any company, 1 small, 2 alone.
+    """
     return (limit, min(limit, SMALL_COMPANY), min(limit, 1))[company_class]

@@ -143,6 +143,9 @@ class WalStore:
         """
         self._require_known(run_id)
         with self._door(run_id), translated(self.root), contextlib.ExitStack() as opened:
+            held = self._runs.get(run_id)
+            if held is not None and held.users:
+                raise RunBusy(f"a node of this process is at work on the run {run_id}")
             self._forget(run_id)
             folder = self._files.open_folder(str(self.root / file_name_of(run_id)))
             opened.callback(os.close, folder)

@@ -10,7 +10,6 @@ message may be sent twice, which the ledger makes one unit of; none is lost.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import Protocol
 
 from tallgrass.errors import GuardRefused, TransientError
@@ -258,14 +257,13 @@ class Drain:
     ) -> tuple[list[TakenLetter], list[TakenLetter]]:
         """Divide letters into those that may be worked on and those beyond the cap."""
         room = self._pace.max_events - self._done.sent
-        sending = (each.letter.message_id for each in taken if each.row.action in SENT)
-        allowed = set(islice(sending, max(0, room)))
-        working = [
-            each
-            for each in taken
-            if each.row.action not in SENT or each.letter.message_id in allowed
-        ]
-        return working, [each for each in taken if each not in working]
+        working: list[TakenLetter] = []
+        beyond: list[TakenLetter] = []
+        for each in taken:
+            sends = each.row.action in SENT
+            (beyond if sends and room <= 0 else working).append(each)
+            room -= sends
+        return working, beyond
 
     def _keep_poison(self, taken: Sequence[TakenLetter]) -> None:
         """Store what could not be understood, before its letter may go."""

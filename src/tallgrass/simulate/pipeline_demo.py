@@ -25,20 +25,18 @@ from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.ingest_loop import IngestLoop, Until
 from tallgrass.simulate.demo_folder import OBJECTS_NAME, written_config
-from tallgrass.simulate.feed import Feed, FeedManifest, FeedMessage, FeedObject
+from tallgrass.simulate.demo_telling import DemoResult, Watcher
+from tallgrass.simulate.feed import Feed, FeedMessage, FeedObject
 from tallgrass.simulate.feed_plan import FEED_START
-from tallgrass.simulate.pipeline_proof import Findings, Proof, prove
+from tallgrass.simulate.pipeline_proof import Findings, prove
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import NoopRecorder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tallgrass.bootstrap.views import LedgerStats
     from tallgrass.config import Config
-    from tallgrass.governance.audit import Anchor
     from tallgrass.ledger.claim import WorkerLease
-    from tallgrass.queues.protocol import QueueStatus
 
 RUN = "demo"
 OPERATOR = "demo-operator"
@@ -87,56 +85,6 @@ class _Tally(NoopRecorder):
         """Add up deletions."""
         if name == names.MESSAGES_DELETED:
             self.deleted += int(value)
-
-
-class Watcher:
-    """Is told how the demo goes; this one does not care."""
-
-    def begin(self, title: str, total: int) -> None:
-        """A part begins."""
-
-    def advance(self, number: int) -> None:
-        """So much of it is done."""
-
-    def end(self, title: str, told: str) -> None:
-        """A part is over; this happened."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoResult:
-    """What is left of a demo when it is over."""
-
-    folder: Path
-    manifest: FeedManifest
-    stats: LedgerStats
-    queue: QueueStatus
-    #: Reason → messages that brought no unit.
-    ignored: dict[str, int]
-    poison: int
-    items: int
-    catalog_sha256: str
-    #: That the pipeline worked; making the feed is not counted.
-    seconds: float
-    #: Units that waited while their dataset was switched off.
-    parked: int
-    #: Objects of the units that the dying worker held.
-    taken_over: tuple[str, ...]
-    head: Anchor | None
-    proofs: list[Proof]
-
-    @property
-    def broken(self) -> list[str]:
-        """The promises that do not hold."""
-        return [proof.promise for proof in self.proofs if not proof.holds]
-
-    @property
-    def by_status(self) -> dict[str, int]:
-        """Units by what became of them."""
-        counts: dict[str, int] = {}
-        for of_dataset in self.stats.by_dataset.values():
-            for status, number in of_dataset.items():
-                counts[status] = counts.get(status, 0) + number
-        return counts
 
 
 def play(folder: Path, *, units: int, seed: int, watcher: Watcher) -> DemoResult:

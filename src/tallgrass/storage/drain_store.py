@@ -10,7 +10,7 @@ from datetime import datetime
 
 from tallgrass.canonical_json import canonical_text
 from tallgrass.governance.audit import AuditEntry
-from tallgrass.governance.switches import SwitchedOff, SwitchScope
+from tallgrass.governance.switches import SwitchScope
 from tallgrass.ledger.receipt import Known
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.replay.dead_letter_plan import DrainRow
@@ -33,6 +33,7 @@ from tallgrass.replay.run import MOVED, RowOutcome, Run
 from tallgrass.storage.audit_store import write_audit
 from tallgrass.storage.interventions import tell_moves, write_put_back
 from tallgrass.storage.rows import known_from, known_object
+from tallgrass.storage.switch_store import switched_off
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Transaction, write_all
 from tallgrass.telemetry import names
@@ -206,9 +207,7 @@ def _decide(
         row["message_id"]: (LetterState(row["state"]), DrainAction(row["action"]))
         for row in tx.select("letters_of_run", replay_run_id=run_id, rows=message_ids)
     }
-    off = SwitchedOff(
-        row["dataset"] for row in tx.select("switched_off", scope=SwitchScope.REPLAY.value)
-    )
+    off = switched_off(tx, SwitchScope.REPLAY)
     uris = sorted({unit.object_uri for each in letters for unit in each.letter.parsed.units})
     tx.lock("lock_objects", uris)
     known = _known_units(tx, uris)

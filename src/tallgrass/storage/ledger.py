@@ -39,6 +39,7 @@ from tallgrass.storage.claim_writes import ClaimWrites
 from tallgrass.storage.closing import Closing
 from tallgrass.storage.leases import Leases
 from tallgrass.storage.rows import due_from, due_unit_from, known_from, known_object
+from tallgrass.storage.switch_store import switched_off
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Row, Transaction
 from tallgrass.telemetry import names
@@ -175,9 +176,7 @@ class Ledger:
         if self._replay_run_id is not None:
             # Before any unit, as a drain does: two that lock the other way round would meet.
             tx.lock("lock_run", [self._replay_run_id])
-        off = SwitchedOff(
-            row["dataset"] for row in tx.select("switched_off", scope=SwitchScope.INGEST.value)
-        )
+        off = switched_off(tx, SwitchScope.INGEST)
         objects = list(newest)
         tx.lock("lock_objects", objects)
         known = {row["object_uri"]: row for row in tx.select("known_objects", rows=objects)}
@@ -248,9 +247,7 @@ class Ledger:
     ) -> tuple[list[Claim], ClaimWrites]:
         """Return the claims, and all that was written: some units are held at their limit."""
         require_unfenced(tx, worker)
-        off = SwitchedOff(
-            row["dataset"] for row in tx.select("switched_off", scope=SwitchScope.INGEST.value)
-        )
+        off = switched_off(tx, SwitchScope.INGEST)
         now = tx.now()
         writes = ClaimWrites(worker, claim_id, now)
         if off.everything:

@@ -20,7 +20,6 @@ from tallgrass.governance.gate import (
     require_admitted,
 )
 from tallgrass.governance.policy import Policies
-from tallgrass.governance.switches import SwitchedOff
 from tallgrass.ledger.receipt import Known
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.storage.actor_store import lock_governance, require_proved, run_guarded
@@ -28,6 +27,7 @@ from tallgrass.storage.approval_store import ApprovalStore
 from tallgrass.storage.audit_store import write_audit
 from tallgrass.storage.journal import transition_row
 from tallgrass.storage.rows import known_from
+from tallgrass.storage.switch_store import switched_off
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Transaction, write_all
 from tallgrass.telemetry import names
@@ -102,8 +102,7 @@ class Releases:
     def _require_admitted(
         self, tx: Transaction, units: Sequence[Known], actor: Actor, approval: Approval
     ) -> None:
-        scope = SCOPES[Action.RELEASE].value
-        off = SwitchedOff(row["dataset"] for row in tx.select("switched_off", scope=scope))
+        off = switched_off(tx, SCOPES[Action.RELEASE])
         for dataset in sorted({known.dataset for known in units}):
             require_admitted(
                 GateRequest(

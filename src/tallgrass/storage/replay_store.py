@@ -15,7 +15,7 @@ from tallgrass.governance.actors import Acting, Role, name_of
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.governance.gate import Rule
 from tallgrass.governance.policy import ReplayMode
-from tallgrass.governance.switches import SwitchedOff, SwitchScope
+from tallgrass.governance.switches import SwitchScope
 from tallgrass.ledger.replay_reasons import DLQ_DRAIN, require_reason
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.vocabulary import Intent, Status
@@ -40,13 +40,13 @@ from tallgrass.storage.change_store import require_open
 from tallgrass.storage.interventions import register_reason, tell_moves, write_put_back
 from tallgrass.storage.replay_reader import read_run
 from tallgrass.storage.rows import known_from
+from tallgrass.storage.switch_store import switched_off
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Row, Transaction, write_all
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import NOBODY, Recorder, count_each
 from tallgrass.telemetry.replay_report import report_replay_batch
 
-_REPLAYS = SwitchScope.REPLAY.value
 _NO_ID = "00000000-0000-0000-0000-000000000000"
 _HIT_NOTE = "replay_hit"
 _HOW_TO_PLAN = {
@@ -307,7 +307,7 @@ def _landed(run: Run) -> Callable[[Transaction, _Decided], bool]:
 def _decide(tx: Transaction, rows: Sequence[PlannedAction], rules: RunRules) -> _Decided:
     wal_ids = [row.wal_id for row in rows]
     tx.lock("lock_units", wal_ids)
-    off = SwitchedOff(row["dataset"] for row in tx.select("switched_off", scope=_REPLAYS))
+    off = switched_off(tx, SwitchScope.REPLAY)
     units = {row["wal_id"]: _unit(row) for row in tx.select("run_units", rows=wal_ids)}
     if unknown := [wal_id for wal_id in wal_ids if wal_id not in units]:
         raise UnknownRecord(f"the ledger has no unit {unknown[0]}: the plan is of another one")

@@ -174,18 +174,26 @@ def next_object_from(text: str) -> tuple[ObjectReference, EventMetadata]:
 def due_unit_from(row: Row) -> IngestUnit:
     """Read a due unit with the object and event of its next attempt."""
     if row["next_object"] is not None:
-        object_ref, event = next_object_from(row["next_object"])
-    else:
-        object_ref = ObjectReference(
-            etag=row["object_etag"],
-            size=row["object_size"],
-            sequencer=row["object_sequencer"],
-            version_id=row["object_version_id"],
-        )
-        event = EventMetadata(
-            event_time=instant(row["attempt_event_time"] or row["event_time"]),
-            sns_message_id=row["sns_message_id"],
-        )
+        return unit_from(row, *next_object_from(row["next_object"]))
+    event = EventMetadata(
+        event_time=instant(row["attempt_event_time"] or row["event_time"]),
+        sns_message_id=row["sns_message_id"],
+    )
+    return unit_from(row, object_from(row), event)
+
+
+def object_from(row: Row) -> ObjectReference:
+    """Read the object of an attempt, as it was announced."""
+    return ObjectReference(
+        etag=row["object_etag"],
+        size=row["object_size"],
+        sequencer=row["object_sequencer"],
+        version_id=row["object_version_id"],
+    )
+
+
+def unit_from(row: Row, object_ref: ObjectReference, event: EventMetadata) -> IngestUnit:
+    """Read what a record says of its unit, for one object and event of it."""
     return IngestUnit(
         wal_id=row["wal_id"],
         dataset=row["dataset"],

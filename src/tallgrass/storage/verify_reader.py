@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-import orjson
-
-from tallgrass.ledger.unit import EventMetadata, IngestUnit, ObjectReference
+from tallgrass.ledger.unit import EventMetadata
 from tallgrass.ledger.vocabulary import Intent
 from tallgrass.replay.recompute import AppliedAttempt
 from tallgrass.replay.verify import StoredUnit
-from tallgrass.storage.rows import instant
+from tallgrass.storage.rows import instant, object_from, unit_from
 from tallgrass.storage.unit_of_work import Database, Row
 
 
@@ -45,24 +43,8 @@ def _stored(row: Row) -> StoredUnit:
 
 def _applied(row: Row) -> AppliedAttempt:
     return AppliedAttempt(
-        unit=IngestUnit(
-            wal_id=row["wal_id"],
-            dataset=row["dataset"],
-            object_uri=row["object_uri"],
-            provider=row["provider"],
-            queue=row["queue"],
-            time_range_start=instant(row["time_range_start"]),
-            time_range_end=instant(row["time_range_end"]),
-            # Only the run part of provenance tells of the event, and that is not compared.
-            event=EventMetadata(event_time=instant(row["event_time"])),
-            object_ref=ObjectReference(
-                etag=row["object_etag"],
-                size=row["object_size"],
-                sequencer=row["object_sequencer"],
-                version_id=row["object_version_id"],
-            ),
-            extensions=None if row["extensions"] is None else orjson.loads(row["extensions"]),
-        ),
+        # Only the run part of provenance tells of the event, and that is not compared.
+        unit=unit_from(row, object_from(row), EventMetadata(event_time=instant(row["event_time"]))),
         attempt_no=row["attempt_no"],
         intent=Intent(row["intent"]),
         replay_run_id=row["replay_run_id"],

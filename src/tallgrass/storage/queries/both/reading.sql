@@ -12,9 +12,6 @@ SELECT * FROM wal_attempts WHERE wal_id = :wal_id ORDER BY attempt_no;
 -- name: annotations(wal_id)
 SELECT * FROM wal_annotations WHERE wal_id = :wal_id ORDER BY annotation_id;
 
--- name: transitions(wal_id)
-SELECT * FROM wal_transitions WHERE wal_id = :wal_id ORDER BY to_version;
-
 -- name: history(wal_id)
 SELECT * FROM wal_history WHERE wal_id = :wal_id ORDER BY version;
 

@@ -128,8 +128,13 @@ class SwitchStore:
     def switched_off(self, scope: SwitchScope) -> SwitchedOff:
         """Return what is off in a scope. If it cannot be read, the error stops the work."""
         with self._runner.database.reading() as tx:
-            rows = tx.select("switched_off", scope=scope.value)
-            return SwitchedOff(row["dataset"] for row in rows)
+            return switched_off(tx, scope)
+
+
+def switched_off(tx: Transaction, scope: SwitchScope) -> SwitchedOff:
+    """Return what is off in a scope, as the transaction sees it."""
+    rows = tx.select("switched_off", scope=scope.value)
+    return SwitchedOff(row["dataset"] for row in rows)
 
 
 def _require_words(actor: Acting, reason: str) -> None:
