@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import uuid
@@ -130,6 +131,26 @@ def test_a_place_that_may_not_be_looked_at_is_unreachable(
     )  # fmt: skip
     assert (done.code, done.error["code"]) == (4, "database_unreachable")
     assert str(tmp_path / place) in done.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "command"),
+    [
+        ("DATABASE_URL", ("status",)),
+        ("DATABASE_URL", ("db", "check")),
+        ("QUEUE_URL", ("queue", "status")),
+    ],
+)
+def test_a_pipe_is_not_waited_for(tmp_path: Path, setting: str, command: tuple[str, ...]) -> None:
+    """A pipe that nobody writes to, as the ledger's file or the queue's: 4 at once, and why."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    done = tallgrass(
+        *command, "--output", "json", env={f"TALLGRASS_{setting}": f"sqlite:///{path}"},
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert (done.code, done.error["code"]) == (4, "database_unreachable")
+    assert f"{path} is a pipe" in done.error["message"]
 
 
 @pytest.mark.parametrize("setting", ["DATABASE_URL", "QUEUE_URL", "AUDIT_ANCHOR_FILE"])

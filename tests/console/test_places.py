@@ -137,6 +137,8 @@ def test_an_outline_and_a_grid_that_were_read_are_not_told_exactly() -> None:
         ("/geometry", '{"coordinates":[-95.235,38.971],"type":"Point"}',
          '{"coordinates":[-95.2,39.0],"type":"Point"}'),
         ("/properties/site:latitude", "38.971", "39.0"),
+        ("/properties/track/lats/3", "38.971", "39.0"),
+        ("/properties/lon", "[-95.235,null,-94.235]", "[-95.2,null,-94.2]"),
         ("/properties/proj:transform/2", "-2697520.1", '"withheld"'),
         ("/properties/site", '{"geohash":"9yzey","lat":38.971}', '{"lat":39.0}'),
         ("/assets/data/href", '"s3://b/38.971,-95.235.nc"', '"s3://b/39.0,-95.2.nc"'),

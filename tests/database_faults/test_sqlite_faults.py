@@ -6,6 +6,7 @@ import contextlib
 import os
 import pwd
 import shutil
+import socket
 import sqlite3
 import tempfile
 import threading
@@ -50,6 +51,24 @@ def refusal(kind: type[TallgrassError], code: str) -> Iterator[Any]:
     assert type(caught.value) is kind
     assert caught.value.code == code
     assert len(caught.value.about.remedy) > 10
+
+
+@contextlib.contextmanager
+def special_file(kind: str, folder: Path) -> Iterator[Path]:
+    """Make what has a name like a file and is none; a pipe's other end is held open meanwhile."""
+    path = folder / kind
+    if kind == "device":
+        yield Path(os.devnull)
+    elif kind == "socket":
+        with contextlib.closing(socket.socket(socket.AF_UNIX)) as listening:
+            listening.bind(str(path))
+            yield path
+    else:
+        os.mkfifo(path)
+        # Who opens it all the same goes on, so that the test fails and does not hang.
+        descriptor = os.open(path, os.O_RDWR)
+        yield path
+        os.close(descriptor)
 
 
 def counts(backend: Backend) -> tuple[object, ...]:
@@ -244,6 +263,27 @@ def test_a_folder_is_no_database(tmp_path: Path) -> None:
     with refusal(DatabaseUnreachable, "database_unreachable") as caught:
         migrate(database)
     assert "folder" in str(caught.value)
+
+
+@pytest.mark.parametrize("read_only", [True, False], ids=["read", "write"])
+@pytest.mark.parametrize(
+    ("schema", "setting"), [("sqlite", "database.url"), ("sqlite_queue", "queue.url")]
+)
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+def test_a_special_file_is_no_database(
+    tmp_path: Path, kind: str, schema: str, setting: str, *, read_only: bool
+) -> None:
+    """A pipe, a socket or a device is refused before it is opened, with the setting to correct."""
+    with special_file(kind, tmp_path) as path:
+        database = SqliteDatabase(path, clock=system_clock, read_only=read_only, schema=schema)
+        with (
+            refusal(DatabaseUnreachable, "database_unreachable") as caught,
+            database.reading(),
+        ):
+            pass
+    assert str(caught.value) == (
+        f"{path} is a pipe, a socket or a device; {setting} must name a file"
+    )
 
 
 def test_another_kind_of_file_is_left_as_it_is(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tallgrass.governance.policy import ReplayMode
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.vocabulary import Intent
-from tallgrass.replay.engine import Engine, Pace, Surroundings, batches_of, wait_s
+from tallgrass.replay.engine import Engine, Pace, Surroundings, batches_of, wait_s, within_rate
 from tallgrass.replay.plan import PlanAction, PlannedAction, SkipReason
 from tallgrass.replay.run import (
     Fate,
@@ -57,6 +57,11 @@ def run_of(planned: int, applied_to: str | None = None, **changes: object) -> Ru
     )  # fmt: skip
 
 
+def pace_of(batch: int, records_per_s: float = float("inf")) -> Pace:
+    """Return a pace for batches alone."""
+    return Pace(batch=batch, records_per_s=records_per_s, lag_s_max=60.0, mismatches_max=0)
+
+
 @dataclass
 class Stage:
     """A store that notes what is asked of it, on a clock of its own."""
@@ -72,12 +77,15 @@ class Stage:
     #: Records that a switch held, and how long a batch of the worker takes.
     held: list[str] = field(default_factory=list)
     work_s: float = 0.0
+    #: When each batch was applied.
+    applied_at: list[float] = field(default_factory=list)
     #: Records and seconds of each batch, as the engine tells them.
     batched: list[tuple[int, float]] = field(default_factory=list)
 
     def apply(self, _run: Run, rows: Sequence[PlannedAction], _rules: RunRules) -> list[Fate]:
         """Note a batch."""
         self.applied.append([each.wal_id for each in rows])
+        self.applied_at.append(self.now)
         self.events.append("apply")
         return [Fate(RowOutcome.DUE) for _ in rows]
 
@@ -210,6 +218,33 @@ def test_it_keeps_to_its_rate() -> None:
     assert wait_s(11, 2.0, 5.0) == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize(
+    ("batch", "per_s", "together"),
+    [(500, 50.0, 50), (500, 2.7, 2), (500, 0.1, 1), (20, 50.0, 20), (500, float("inf"), 500)],
+)
+def test_no_more_goes_at_once_than_a_second_allows(batch: int, per_s: float, together: int) -> None:
+    """Whole records, at least one, and never more than the batch that is set."""
+    assert within_rate(batch, per_s) == together
+
+
+def test_its_rate_holds_in_every_second() -> None:
+    """A large batch is cut to a second's worth, and time lost to ingest is not made up in haste."""
+    rows = [row(number) for number in range(1, 13)]
+    stage = Stage(lags=[0.0, 0.0, *[500.0] * 20], work_s=0.25)
+    stage.play(run_of(12), rows, batch=500, records_per_s=3.0)
+    assert [len(batch) for batch in stage.applied] == [3, 3, 3, 3]
+    # Twenty looks at ingest, a second and the helping worker's quarter each.
+    assert stage.applied_at == [0.0, 1.0, 27.0, 28.0]
+
+
+def test_what_a_switch_held_is_taken_up_at_the_rate() -> None:
+    """Five held records at two a second: batches of two, a second apart."""
+    stage = Stage(held=["x1", "x2", "x3", "x4", "x5"])
+    stage.play(run_of(0), [], batch=500, records_per_s=2.0)
+    assert [records for records, _ in stage.batched] == [2, 2, 1] * 2
+    assert stage.now == pytest.approx(5.0)
+
+
 def test_it_sees_through_what_others_work_on() -> None:
     """As long as a record is being worked on it waits and recovers lost ones; without work, not."""
     stage = Stage(waits=3)
@@ -224,7 +259,16 @@ def test_rows_beyond_the_cap_make_no_batch() -> None:
     """They are counted by the plan; other skips are kept as rows."""
     beyond = row(7, PlanAction.SKIP, SkipReason.BEYOND_MAX_EVENTS.value)
     other = row(8, PlanAction.SKIP, "succeeded")
-    assert list(batches_of([ROWS[0], beyond, other], 10)) == [[ROWS[0], other]]
+    assert list(batches_of([ROWS[0], beyond, other], pace_of(10))) == [[ROWS[0], other]]
+
+
+def test_rows_that_put_nothing_to_work_take_none_of_the_rate() -> None:
+    """A batch ends before one more record would be put to work, or when it is full."""
+    hits = [row(number, PlanAction.HIT) for number in range(6, 10)]
+    skip = row(10, PlanAction.SKIP, "succeeded")
+    rows = [hits[0], ROWS[0], skip, ROWS[1], hits[1], hits[2], hits[3], ROWS[2]]
+    found = list(batches_of(rows, pace_of(4, records_per_s=1.0)))
+    assert found == [rows[:3], rows[3:7], rows[7:]]
 
 
 def test_the_report_adds_up() -> None:

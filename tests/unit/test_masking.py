@@ -37,6 +37,7 @@ def forms(longitude: float, latitude: float) -> dict[str, Any]:
         "lines": {"type": "MultiLineString", "coordinates": [[[longitude, latitude], [0, 0]]]},
         "bbox": [longitude, latitude, longitude, latitude],
         "properties": {"lat": latitude, "site_longitude": longitude, "centroid": [x, y]},
+        "track": {"lats": [0.5, latitude, 1.5], "lons": [0.5, longitude, 1.5]},
         "assets": {
             "data": {"href": f"https://x.example/s?lat={y}&lon={x}", "roles": [y + "," + x]}
         },
@@ -124,6 +125,58 @@ def test_points_are_found_by_their_names(form: Any, name: str, label: str) -> No
     masked = mask(document, label, MaskingPolicy(areas=(site,)))
     assert masked.tier is (Tier.HIGH if label == "public" else Tier.EXTREME)
     assert decimals(masked.document) <= 1
+
+
+@pytest.mark.conformance("OB-6.1")
+@pytest.mark.parametrize("label", ["public", "restricted"])
+@pytest.mark.parametrize(
+    ("latitudes", "longitudes"),
+    [("lat", "lon"), ("latitude", "longitude"), ("lats", "lons"), ("site_lats", "Longitudes")],
+)
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda x, y: ([y], [x]),
+        lambda x, y: ([0.5, y], [0.5, x]),
+        lambda x, y: ([0.5, y, 1.5], [0.5, x, 1.5]),
+        lambda x, y: ([None, 0.5, y, 1.5], [0.5, None, x, None]),
+        lambda x, y: ([[0.5, 1.5], [y, 2.5]], [[0.5, 1.5], [x, 2.5]]),
+        lambda x, y: ([str(y), "0.5", "1.5"], [str(x), "0.5", "1.5"]),
+        lambda x, y: (y, [0.5, x, 1.5]),
+        lambda x, y: ([y, 0.5], [0.5, 1.5, x]),
+        lambda x, y: ([0.5, y], [x, 0.5]),
+    ],
+    ids=[
+        "one", "two", "several", "some missing", "a table", "texts", "a parallel", "a grid",
+        "the ends of ranges",
+    ],
+)  # fmt: skip
+def test_lists_of_latitudes_and_longitudes_are_places(
+    form: Any, latitudes: str, longitudes: str, label: str
+) -> None:
+    """One of many in the area makes all coarse, however the lists are named and formed."""
+    y, x = form(-95.23531, 38.97172)
+    masked = mask({"obs": {latitudes: y, longitudes: x}}, label, MaskingPolicy(areas=(AREA,)))
+    assert masked.tier is (Tier.MEDIUM if label == "public" else Tier.EXTREME)
+    assert decimals(masked.document) <= masked.tier
+
+
+def test_long_lists_are_taken_side_by_side() -> None:
+    """A track that passes the area's latitude and, elsewhere, its longitude does not touch it."""
+    track = {"lat": [38.97172, 10.12345, 20.12345], "lon": [-10.12345, -95.23531, -20.12345]}
+    assert mask(track, "public", MaskingPolicy(areas=(AREA,))).tier is None
+
+
+def test_a_large_grid_is_not_written_out() -> None:
+    """A hundred million nodes are looked through by their axes, and one that is told is found."""
+    grid = {
+        "lats": [number / 1000 for number in range(10_000)] + [38.97172],
+        "lons": [-number / 1000 for number in range(10_000)],
+    }
+    assert mask(grid, "public", MaskingPolicy(areas=(AREA,))).tier is None
+    grid["lons"] += [-95.23531, 0.0]
+    masked = mask(grid, "public", MaskingPolicy(areas=(AREA,)))
+    assert masked.document["lats"][-1] == 38.97
 
 
 def test_what_stands_among_places_is_left_as_it_is() -> None:

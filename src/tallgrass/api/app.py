@@ -39,6 +39,7 @@ from tallgrass.api.problems import API, SCHEMA, add_problem_answers
 from tallgrass.api.service import Service
 from tallgrass.api.sign_in import Viewer
 from tallgrass.web.app import build_app
+from tallgrass.web.heads import Heads
 
 TITLE = "Tallgrass"
 DESCRIPTION = "What the command line can do, for programs: the ledger, its catalog, its governance."
@@ -90,6 +91,7 @@ def create_app(service: Service) -> FastAPI:
     app.mount("/stac", SignedInOnly(build_app(service.items)))
     add_problem_answers(app)
     app.add_middleware(Guards)
+    app.add_middleware(Heads)
     return app
 
 

@@ -13,6 +13,7 @@ from tallgrass.api.sign_in import authenticate, cookie_name, sign_in_by
 from tallgrass.console.forms import Sent
 from tallgrass.console.pages import page
 from tallgrass.errors import NotAuthorized
+from tallgrass.web.heads import is_asked_as_head
 
 _TEXT_MAX = 2000
 
@@ -27,8 +28,7 @@ def ask(
     next: Annotated[str, Query(max_length=_TEXT_MAX)] = "/",  # noqa: A002 - the address's own word
 ) -> Response:
     """Sign in by a link, or ask for a token."""
-    # What a browser fetches ahead must not use the link up.
-    if link and "purpose" not in request.headers and "sec-purpose" not in request.headers:
+    if link and not _is_look_ahead(request):
         secret = here.sessions.redeem(link)
         if secret is not None:
             return _signed_in(request, secret, next)
@@ -74,6 +74,12 @@ def local(path: str) -> str:
     """Return a path of this server; an address of another leads to the first page instead."""
     plain = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
     return path if plain and "\\" not in path else "/"
+
+
+def _is_look_ahead(request: Request) -> bool:
+    """Tell of what a browser fetches ahead, or somebody looks at: it must not use a link up."""
+    ahead = {"purpose", "sec-purpose"} & set(request.headers)
+    return bool(ahead) or is_asked_as_head(request.scope)
 
 
 def _signed_in(request: Request, secret: str, path: str) -> Response:

@@ -2,8 +2,9 @@
 
 A tier says how exact a place may be told (Chapman's best practice for sensitive places): 1°, 0.1°,
 0.01° or 0.001°. `mask` looks through a JSON document: GeoJSON geometries, boxes, fields of latitude
-and longitude, and texts such as ids and hrefs that spell coordinates. One place that must not be
-told exactly makes all places of the document coarse: its neighbours would give it away.
+and longitude or of lists of them, and texts such as ids and hrefs that spell coordinates. One place
+that must not be told exactly makes all places of the document coarse: its neighbours would give it
+away.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from typing import Any
 from tallgrass.governance.places import (
     Document,
     Extent,
+    Grid,
     Position,
     extents_in,
     snapped,
@@ -54,17 +56,19 @@ class ProtectedArea:
     def holds(self, position: Position) -> bool:
         """Tell whether a longitude and latitude lie in it, its edges included."""
         longitude, latitude = position
-        if not self.south <= latitude <= self.north:
-            return False
-        return self._has_longitude(longitude)
+        return self._has_latitude(latitude) and self._has_longitude(longitude)
 
-    def is_told_by(self, extent: Extent) -> bool:
+    def is_told_by(self, extent: Extent | Grid) -> bool:
         """Tell whether an extent gives away a place in the area.
 
         One does that has a corner in it, or that meets it and is itself smaller than the cell that
         is allowed: its position tells where the area is. A satellite's view of half the Earth
-        tells nothing.
+        tells nothing. A grid does that has a node in it.
         """
+        if isinstance(extent, Grid):
+            return any(self._has_latitude(each) for each in extent.latitudes) and any(
+                self._has_longitude(each) for each in extent.longitudes
+            )
         if any(self.holds(position) for position in extent.positions):
             return True
         size = self.tier.degrees
@@ -74,6 +78,9 @@ class ProtectedArea:
         if extent.south > self.north or extent.north < self.south:
             return False
         return self._has_longitude(west) or (self.west - west) % _ROUND <= degrees
+
+    def _has_latitude(self, latitude: float) -> bool:
+        return self.south <= latitude <= self.north
 
     def _has_longitude(self, longitude: float) -> bool:
         """Tell it of any number that means the same meridian: -95.2 is 264.8."""
@@ -103,7 +110,7 @@ class MaskingPolicy:
             tiers.extend(self._tiers_by_area(extents_in(document)))
         return min(tiers, default=None)
 
-    def _tiers_by_area(self, extents: Iterator[Extent]) -> Iterator[Tier]:
+    def _tiers_by_area(self, extents: Iterator[Extent | Grid]) -> Iterator[Tier]:
         for extent in extents:
             for area in self.areas:
                 if area.is_told_by(extent):

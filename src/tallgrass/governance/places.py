@@ -26,8 +26,8 @@ _LATITUDE_MAX = 90.0
 _LONGITUDE_MAX = 360.0
 _ROUND = 360.0
 
-_LATITUDE = re.compile(r"(?:^|[_:. -])(?:lat|latitude)(?=$|[_:. -])", re.IGNORECASE)
-_LONGITUDE = re.compile(r"(?:^|[_:. -])(?:lon|lng|long|longitude)(?=$|[_:. -])", re.IGNORECASE)
+_LATITUDE = re.compile(r"(?:^|[_:. -])(?:lat|latitude)s?(?=$|[_:. -])", re.IGNORECASE)
+_LONGITUDE = re.compile(r"(?:^|[_:. -])(?:lon|lng|long|longitude)s?(?=$|[_:. -])", re.IGNORECASE)
 #: Arrays of two numbers, or of such arrays, that are places, in whichever order; also {x, y}.
 _POINTS = frozenset(
     {
@@ -96,13 +96,20 @@ class Extent:
         return max(latitude for _, latitude in self.positions)
 
 
-def extents_in(value: Any) -> Iterator[Extent]:
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Latitudes and longitudes of which each goes with each: too many places to write out."""
+
+    latitudes: tuple[float, ...]
+    longitudes: tuple[float, ...]
+
+
+def extents_in(value: Any) -> Iterator[Extent | Grid]:
     """Yield every place that a document speaks of."""
     if isinstance(value, str):
         yield from (Extent((each,)) for each in _positions_in_text(value))
     elif isinstance(value, Mapping):
-        if pairs := _positions_of_fields(value):
-            yield from (Extent((each,)) for each in pairs)
+        yield from _places_of_fields(value)
         for key, each in value.items():
             positions = _positions_under(key, each)
             if key.lower() in _POINTS:
@@ -156,7 +163,9 @@ def snapped_field(pointer: str, value: str, decimals: int) -> str:
         parsed = json.loads(value)
     except ValueError:
         return _coarse_text(value, decimals, is_degrees=True)
-    return canonical_text(snapped(parsed, decimals, names[-1]))
+    # The number of a place in a list names nothing: the list's own name does.
+    named = next((name for name in reversed(names) if not name.isdecimal()), "")
+    return canonical_text(snapped(parsed, decimals, named))
 
 
 def _positions_under(key: str, value: Any) -> tuple[Position, ...]:
@@ -222,16 +231,35 @@ def _corners(value: Sequence[Any]) -> Iterator[Position]:
             yield float(longitude), float(latitude)
 
 
-def _positions_of_fields(fields: Mapping[str, Any]) -> list[Position]:
-    """Return every latitude with every longitude of an object."""
-    latitudes = _degrees(fields, _LATITUDE)
-    longitudes = _degrees(fields, _LONGITUDE)
-    return [(longitude, latitude) for latitude, longitude in product(latitudes, longitudes)]
+def _places_of_fields(fields: Mapping[str, Any]) -> Iterator[Extent | Grid]:
+    """Yield every latitude with every longitude of an object; long lists side by side.
+
+    Two of each may be the ends of ranges, and lists of different lengths the axes of a grid.
+    """
+    for latitudes, longitudes in product(_columns(fields, _LATITUDE), _columns(fields, _LONGITUDE)):
+        if len(latitudes) == len(longitudes) > _PAIR:
+            for latitude, longitude in zip(latitudes, longitudes, strict=True):
+                if latitude is not None and longitude is not None:
+                    yield Extent(((longitude, latitude),))
+        else:
+            yield Grid(_known(latitudes), _known(longitudes))
 
 
-def _degrees(fields: Mapping[str, Any], axis: re.Pattern[str]) -> list[float]:
-    found = (value for name, value in fields.items() if axis.search(name))
-    return [float(value) for value in found if _is_number(value)]
+def _columns(fields: Mapping[str, Any], axis: re.Pattern[str]) -> list[list[float | None]]:
+    return [list(_column(value)) for name, value in fields.items() if axis.search(name)]
+
+
+def _column(value: Any) -> Iterator[float | None]:
+    """Yield a number, or those of a list in their order; None keeps the place of what is none."""
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        for each in value:
+            yield from _column(each)
+    else:
+        yield float(value) if _is_number(value) else None
+
+
+def _known(column: list[float | None]) -> tuple[float, ...]:
+    return tuple(each for each in column if each is not None)
 
 
 def _positions_in_text(text: str) -> Iterator[Position]:

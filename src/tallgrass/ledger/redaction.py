@@ -31,7 +31,7 @@ _VALUE = r"""(?:
 _SIGN = r"[-+\u2212]?"
 #: Where a word begins and ends in the key of an object, too: an underscore is no letter there.
 _BEGIN, _END = r"(?<![^\W_])", r"(?![^\W_])"
-_AXIS = rf"{_BEGIN} (?:[a-z]+_)? (?:lat(?:itude)?|lon(?:gitude)?|lng) (?:_[a-z]+)? (?![^\W\d_])"
+_AXIS = rf"{_BEGIN} (?:[a-z]+_)? (?:lat(?:itude)?|lon(?:gitude)?|lng)s? (?:_[a-z]+)? (?![^\W\d_])"
 _LABEL = rf"""{_AXIS} ['"]? (?: \s*[=:]\s* | \s+(?:(?:of|is|was)\s+)? | _?(?={_SIGN}\d) )"""
 _COMPASS = rf"(?-i:[NSEW]){_END}"
 _DEGREES = rf"{_SIGN} \d{{1,3}}\.\d+ (?:\s*°?\s*{_COMPASS})?"
@@ -163,6 +163,14 @@ _PLACES = (
         rf"\b(?:multi)?(?:point|linestring|polygon) \s* z?m? \s* \( {_NUMBERS}+",
         "[coordinates] ",
         *("point", "linestring", "polygon"),
+    ),
+    # "lats": [38.9, null, 39.1], to the end of the list.
+    _pattern(
+        rf"""{_AXIS} ['"]? \s*[=:]\s* [\[(] (?:{_NUMBERS}|null|none|nan)* \d
+             (?:{_NUMBERS}|null|none|nan)*""",
+        "[coordinates] ",
+        "[",
+        "(",
     ),
     # 38.9, -95.2 and lat=38.9 lon=-95.2; obs_38.9_-95.2; one of them alone; N38.9; 38°58'18"N.
     _pattern(rf"(?:{_LABEL})? {_DEGREES} [\s,;/_]+ (?:{_LABEL})? {_DEGREES}", "[coordinates]"),

@@ -8,10 +8,9 @@ are allowed. It can be stopped or killed at any point, and the run be taken up a
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Protocol
 
-from tallgrass.replay.plan import PlannedAction, SkipReason
+from tallgrass.replay.plan import PlanAction, PlannedAction, SkipReason
 from tallgrass.replay.run import Fate, RowCount, Run, RunReport, RunRules, RunState, report_of
 
 #: Rest between looks at work that others do, and at an ingest that lags.
@@ -21,6 +20,8 @@ LAG_REST_S = 1.0
 #: Why a batch waits.
 INGEST_LAGS = "ingest_lag"
 RATE = "rate"
+
+_PUT_TO_WORK = frozenset({PlanAction.REPLAY, PlanAction.RERUN})
 
 
 class RunStore(Protocol):
@@ -69,6 +70,11 @@ class Pace:
     #: The run is stopped beyond so many.
     mismatches_max: int
 
+    @property
+    def together(self) -> int:
+        """How many records are put to work at once."""
+        return within_rate(self.batch, self.records_per_s)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
@@ -89,15 +95,33 @@ class Surroundings:
     batched: Callable[[Run, int, float], None] = lambda _run, _records, _seconds: None
 
 
+def within_rate(batch: int, per_s: float) -> int:
+    """Return how much of a batch goes at once: no more than a second's worth, and at least one."""
+    return max(1, int(min(batch, per_s)))
+
+
 def wait_s(applied: int, elapsed_s: float, records_per_s: float) -> float:
     """Return how long to rest so that so many records were not put to work too fast."""
     return max(0.0, applied / records_per_s - elapsed_s)
 
 
-def batches_of(rows: Iterable[PlannedAction], size: int) -> Iterator[list[PlannedAction]]:
-    """Cut the rows of a plan into batches, in their order; those beyond its cap are left out."""
-    kept = (row for row in rows if row.reason != SkipReason.BEYOND_MAX_EVENTS)
-    while batch := list(islice(kept, size)):
+def batches_of(rows: Iterable[PlannedAction], pace: Pace) -> Iterator[list[PlannedAction]]:
+    """Cut the rows of a plan into batches, in their order; those beyond its cap are left out.
+
+    Rows that put nothing to work take none of the rate.
+    """
+    batch: list[PlannedAction] = []
+    working, together = 0, pace.together
+    for row in rows:
+        if row.reason == SkipReason.BEYOND_MAX_EVENTS:
+            continue
+        works = row.action in _PUT_TO_WORK
+        if len(batch) == pace.batch or (works and working == together):
+            yield batch
+            batch, working = [], 0
+        batch.append(row)
+        working += works
+    if batch:
         yield batch
 
 
@@ -120,12 +144,9 @@ class Engine:
         self._pace = pace
         self._around = around
         self._work = work
-        self._began = 0.0
-        self._applied = 0
 
     def run(self, run: Run, rows: Iterable[PlannedAction]) -> RunReport:
         """Apply the rows that come after those applied before, and see all records through."""
-        self._began = self._around.monotonic()
         if self._take_up_held(run) and self._apply_all(run, _behind(rows, run.applied_to)):
             # Switches that were turned meanwhile may be back.
             self._take_up_held(run)
@@ -138,14 +159,14 @@ class Engine:
 
     def _apply_all(self, run: Run, rows: Iterable[PlannedAction]) -> bool:
         """Apply batch after batch; return whether none is left."""
-        for batch in batches_of(rows, self._pace.batch):
+        for batch in batches_of(rows, self._pace):
             self._wait_for_ingest()
             if self._around.stop():
                 return False
             began = self._around.monotonic()
             fates = self._store.apply(run, batch, self._rules)
             self._work_off(run, len(batch), began)
-            self._pause(sum(fate.is_put_to_work for fate in fates))
+            self._pause(sum(fate.is_put_to_work for fate in fates), began)
             if self._has_failed(run):
                 return False
         return True
@@ -155,12 +176,12 @@ class Engine:
         after: str | None = None
         while not self._around.stop() and not self._has_failed(run):
             began = self._around.monotonic()
-            seen = self._store.apply_held(run, self._rules, after=after, size=self._pace.batch)
+            seen = self._store.apply_held(run, self._rules, after=after, size=self._pace.together)
             if not seen:
                 return True
             after = seen[-1]
             self._work_off(run, len(seen), began)
-            self._pause(len(seen))
+            self._pause(len(seen), began)
         return False
 
     def _work_off(self, run: Run, records: int, began: float) -> None:
@@ -192,10 +213,10 @@ class Engine:
             if self._work is None or not self._work.run_due():
                 self._around.sleep(LAG_REST_S)
 
-    def _pause(self, records: int) -> None:
-        self._applied += records
-        elapsed_s = self._around.monotonic() - self._began
-        if rest_s := wait_s(self._applied, elapsed_s, self._pace.records_per_s):
+    def _pause(self, records: int, began: float) -> None:
+        """Rest for what is left of a batch's time; slow ones before it earn it no haste."""
+        elapsed_s = self._around.monotonic() - began
+        if rest_s := wait_s(records, elapsed_s, self._pace.records_per_s):
             self._around.throttled(RATE)
             self._around.sleep(rest_s)
 

@@ -126,6 +126,11 @@ class SqliteDatabase:
         setting = "queue.url" if self.schema == "sqlite_queue" else "database.url"
         if self._path.is_dir():
             raise DatabaseUnreachable(f"{self.place} is a folder; {setting} must name a file")
+        # SQLite would wait for ever for the other end of a pipe.
+        if self._path.exists() and not self._path.is_file():
+            raise DatabaseUnreachable(
+                f"{self.place} is a pipe, a socket or a device; {setting} must name a file"
+            )
         if not self._path.parent.is_dir():
             raise DatabaseUnreachable(
                 f"{self._path.parent} is not there; make the folder or correct {setting}"

@@ -27,6 +27,7 @@ from tallgrass.errors import InvalidInput, TallgrassError, TransientError, Unkno
 from tallgrass.stac.extensions import STAC_VERSION
 from tallgrass.web.catalog import Catalog
 from tallgrass.web.client import CatalogClient
+from tallgrass.web.heads import Heads
 from tallgrass.web.requests import PostSearch
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def build_app(catalog: Catalog) -> FastAPI:
             create_request_model("ItemsRequest", ItemCollectionUri, extensions=extensions),
         ),
         middlewares=[
-            Middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["GET", "POST"])
+            Middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["GET", "HEAD", "POST"])
         ],
     )
     _add_error_answers(app)
@@ -151,6 +152,7 @@ def _add_error_answers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, unreadable)
     app.add_middleware(Answering)
+    app.add_middleware(Heads)
 
 
 def _status_of(error: TallgrassError) -> int:
