@@ -129,3 +129,26 @@ def test_people_release_by_the_page(console: Console, people: People, backend: B
     assert held(backend)["status"] == "pending"
     assert "No unit is in quarantine" in browser.get(released.headers["location"]).text
     assert "Ask for their release" not in console.browser_of(people.vera).get("/quarantine").text
+
+
+def test_a_unit_is_held_as_it_was_seen(console: Console, people: People, backend: Backend) -> None:
+    """The version that was read must be the one that there is; what cannot be held is told."""
+    otto = console.program("otto")
+    query = "SELECT wal_id, version FROM wal_records WHERE status = ? ORDER BY wal_id"
+    failed, done = (
+        {"wal_id": str(row[0]), "version": row[1]}
+        for row in (backend.sql(query, "failed")[0], backend.sql(query, "succeeded")[0])
+    )
+    older = {**failed, "version": failed["version"] - 1}
+    stale = otto.post(f"{API}/holds", json={"units": [older], "reason": "look"})
+    assert stale.status_code == 412
+    assert console.program("vera").post(f"{API}/holds", json={"units": [failed], "reason": "x"}
+                                        ).status_code == 403  # fmt: skip
+    held = otto.post(f"{API}/holds", json={"units": [failed, done], "reason": "look"})
+    assert (held.status_code, held.json()["held"]) == (200, [failed["wal_id"]])
+    assert held.json()["refused"][done["wal_id"]]["code"] == "illegal_transition"
+    moved = backend.sql(
+        "SELECT actor, reason FROM wal_transitions WHERE wal_id = ? AND kind = 'quarantine'",
+        failed["wal_id"],
+    )
+    assert moved == [("otto", "look")]

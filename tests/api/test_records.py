@@ -9,6 +9,7 @@ from tests.cli.command import here, uri
 if TYPE_CHECKING:
     from tests.support.backends import Backend
     from tests.support.console import Client, Console
+    from tests.support.governance import People
 
 
 @pytest.fixture
@@ -110,6 +111,21 @@ def test_a_unit_of_which_more_is_known_is_told_again(reader: Client, backend: Ba
     assert after.status_code == 200
     assert after.json()["record"]["version"] == before.json()["record"]["version"]
     assert [each["note"] for each in after.json()["annotations"]] == ["looked at", "seen again"]
+
+
+def test_a_note_is_written_by_whom_the_token_proves(console: Console, people: People) -> None:
+    """An operator may, a viewer may not; the unit is told with it."""
+    otto, vera = console.program("otto"), console.program("vera")
+    wal_id = vera.get("/api/v1/records", params={"find": uri(0)}).json()["records"][0]["wal_id"]
+    path, body = f"/api/v1/records/{wal_id}/notes", {"attempt_no": 1, "note": "seen again"}
+    assert vera.post(path, json=body).status_code == 403
+    assert otto.post(path, json={**body, "attempt_no": 7}).status_code == 400
+    written = otto.post(path, json=body)
+    assert (written.status_code, written.json()["actor"]) == (200, "otto")
+    told = vera.get(f"/api/v1/records/{wal_id}").json()["annotations"]
+    assert [(each["actor"], each["note"]) for each in told] == [
+        ("j.doe", "looked at"), ("otto", "seen again"),
+    ]  # fmt: skip
 
 
 def test_who_has_the_version_gets_no_second_copy(reader: Client) -> None:

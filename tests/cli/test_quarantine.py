@@ -39,6 +39,13 @@ class Desk:
         stores.approvals.decide(asked.approval_id, Verdict.APPROVE, by=ann)
         return asked.approval_id
 
+    def one(self, status: str) -> str:
+        """Return a unit of a status."""
+        found = self.backend.sql(
+            "SELECT wal_id FROM wal_records WHERE status = ? ORDER BY wal_id", status
+        )
+        return str(found[0][0])
+
     def row(self) -> dict[str, Any]:
         """Return the record of the unit that is held."""
         return self.backend.rows("SELECT * FROM wal_records WHERE object_uri = ?", HELD)[0]
@@ -172,3 +179,68 @@ def test_a_switch_stops_a_release(desk: Desk) -> None:
     assert "kill_switch_active: replay of hrrr is switched off" in desk.as_("olga", *release).err
     stores.switches.set(scope, "hrrr", is_on=False, actor=olga, reason="INC-7 is closed")
     assert desk.as_("olga", *release).code == 0
+
+
+class TestHold:
+    """A person takes units out of the flow."""
+
+    def test_a_failed_unit_is_held_with_its_reason(self, desk: Desk) -> None:
+        """It is in quarantine, and the journal names who and why; a release needs an approval."""
+        failed = desk.one("failed")
+        done = desk.as_("olga", "quarantine", "hold", failed, "--reason", "wrong calibration")
+        assert done.code == 0, done.err
+        assert done.out.strip() == f"Held {failed}."
+        row = desk.backend.rows("SELECT * FROM wal_records WHERE wal_id = ?", failed)[0]
+        assert row["status"] == "quarantined"
+        told = desk.backend.sql(
+            "SELECT from_status, to_status, actor, reason FROM wal_transitions WHERE wal_id = ?"
+            " ORDER BY to_version DESC",
+            failed,
+        )
+        assert told[0] == ("failed", "quarantined", "olga", "wrong calibration")
+        assert desk.as_("olga", "quarantine", "release", failed).code == 3
+
+    def test_what_cannot_be_held_is_told_beside_what_is(self, desk: Desk) -> None:
+        """A finished unit stays as it is; the other one is held, and the command ends with 1."""
+        failed, finished = desk.one("failed"), desk.one("succeeded")
+        done = desk.as_(
+            "olga", "quarantine", "hold", failed, finished, "--reason", "x", "--output", "json"
+        )
+        assert done.code == 1
+        found = json.loads(done.out)
+        assert found["held"] == [failed]
+        assert found["refused"][finished]["code"] == "illegal_transition"
+        assert desk.one("succeeded") == finished
+        again = desk.as_("olga", "quarantine", "hold", finished, "--reason", "x")
+        assert (again.code, "Not held" in again.out) == (1, True)
+
+    def test_who_holds_is_proved(self, desk: Desk) -> None:
+        """A viewer may not, nobody may not, and another's name may not; nothing is held then."""
+        failed = desk.one("failed")
+        hold = ("quarantine", "hold", failed, "--reason", "x")
+        assert desk.as_("vic", *hold).code == 3
+        assert desk.as_("olga", *hold, "--actor", "ann").code == 3
+        assert tallgrass(*hold, "--actor", "ann", at=desk.backend).code == 3
+        assert tallgrass(*hold, at=desk.backend).code == 2
+        assert desk.one("failed") == failed
+
+    def test_a_name_suffices_while_no_actor_is_set_up(self, backend: Backend) -> None:
+        """As for kill switches: whoever is there first may stop a unit."""
+        fill(backend)
+        [(failed, *_), *_] = backend.sql("SELECT wal_id FROM wal_records WHERE status = 'failed'")
+        hold = ("quarantine", "hold", str(failed), "--reason", "x", "--actor", "j.doe")
+        assert tallgrass(*hold, at=backend).code == 0
+        [(actor,)] = backend.sql("SELECT actor FROM wal_transitions WHERE kind = 'quarantine'"
+                                 " AND wal_id = ?", failed)  # fmt: skip
+        assert actor == "j.doe"
+
+    def test_words_that_are_missing(self, desk: Desk) -> None:
+        """No unit, an unknown one, no reason, a reason of blanks."""
+        failed = desk.one("failed")
+        for args, code in (
+            (("--reason", "x"), 2),
+            ((uri(99), "--reason", "x"), 1),
+            ((failed,), 2),
+            ((failed, "--reason", "  "), 2),
+        ):
+            assert desk.as_("olga", "quarantine", "hold", *args).code == code

@@ -52,7 +52,8 @@ def test_the_list_of_commands_is_complete() -> None:
     """Every verb of the manual is there, by its name."""
     assert {" ".join(path) for path in ALL if len(path) == 2} == {
         "db migrate", "db check", "db backup",
-        "wal list", "wal show", "wal history", "wal stats", "wal export", "wal import",
+        "wal list", "wal show", "wal history", "wal stats", "wal annotate", "wal export",
+        "wal import",
         "queue status", "poison list", "poison show", "poison feed",
         "datasets list", "datasets show", "datasets check", "datasets new",
         "audit list", "audit seal", "audit verify",
@@ -64,7 +65,7 @@ def test_the_list_of_commands_is_complete() -> None:
         "inspect message", "inspect key", "inspect object",
         "replay runs", "replay diff",
         "dlq classify", "dlq plan", "dlq drain", "dlq report", "dlq close",
-        "quarantine list", "quarantine show", "quarantine release",
+        "quarantine list", "quarantine show", "quarantine hold", "quarantine release",
         "actors add", "actors rotate", "actors revoke", "actors list",
         "approvals request", "approvals list", "approvals show", "approvals approve",
         "approvals reject", "switches list", "switches on", "switches off",

@@ -172,3 +172,34 @@ def test_stats_count_what_the_tables_hold(filled: Backend) -> None:
     assert [line.split() for line in table.splitlines() if line.startswith("all")] == [
         ["all", "1", "1", "5", "2", "1", "10"]
     ]
+
+
+def test_a_note_is_written_to_an_attempt_and_shown(filled: Backend) -> None:
+    """It stands behind the earlier one, with who wrote it; the attempt stays as it is."""
+    before = filled.sql("SELECT * FROM wal_attempts ORDER BY wal_id, attempt_no")
+    note = ("wal", "annotate", uri(0), "1", "--note", "seen again", "--actor", "j.doe")
+    done = tallgrass(*note, at=filled)
+    assert done.code == 0, done.err
+    shown = tallgrass("wal", "show", uri(0), "--output", "json", at=filled).json
+    assert done.out.strip() == f"Noted on attempt 1 of {shown['record']['wal_id']}."
+    notes = [(each["note"], each["actor"], each["kind"]) for each in shown["annotations"]]
+    assert notes == [("looked at", "j.doe", "note"), ("seen again", "j.doe", "note")]
+    assert filled.sql("SELECT * FROM wal_attempts ORDER BY wal_id, attempt_no") == before
+    told = tallgrass(*note[:-4], "--note", "x", "--actor", "ann", "--output", "json", at=filled)
+    assert told.json == {
+        "wal_id": shown["record"]["wal_id"], "attempt_no": 1, "actor": "ann", "note": "x",
+    }  # fmt: skip
+
+
+def test_a_note_that_cannot_be_written_is_refused(filled: Backend) -> None:
+    """No such attempt, no such unit, no words, no author: nothing is written."""
+    for args, code in (
+        ((uri(0), "2", "--note", "x", "--actor", "a"), 2),
+        ((uri(0), "0", "--note", "x", "--actor", "a"), 2),
+        ((uri(99), "1", "--note", "x", "--actor", "a"), 1),
+        ((uri(0), "1", "--note", " ", "--actor", "a"), 2),
+        ((uri(0), "1", "--actor", "a"), 2),
+        ((uri(0), "1", "--note", "x"), 2),
+    ):
+        assert tallgrass("wal", "annotate", *args, at=filled).code == code, args
+    assert filled.sql("SELECT note FROM wal_annotations") == [("looked at",)]

@@ -55,8 +55,7 @@ def poisoned(backend: Backend, console: Console, people: People) -> Console:
     stores.interventions.annotate(
         str(backend.sql("SELECT wal_id FROM wal_attempts WHERE attempt_no = 1")[0][0]),
         1,
-        actor="otto",
-        kind="note",
+        actor=people.otto,
         note=CANARY,
     )
     return console

@@ -48,7 +48,7 @@ class GovernedScene(Scene):
     def quarantine(self, *wal_ids: str) -> None:
         """Hold units, on the word of somebody who is known."""
         selection = [(wal_id, self.row(wal_id)["version"]) for wal_id in wal_ids]
-        self.stores.interventions.quarantine(selection, reason="looks wrong", actor=self.who.name)
+        self.stores.interventions.quarantine(selection, reason="looks wrong", actor=self.who)
 
 
 @dataclass
@@ -347,7 +347,7 @@ def test_nothing_else_touches_a_quarantined_unit(office: Office) -> None:
     scene.crash()
     scene.stores.leases.recover()
     moved = scene.stores.interventions.put_back(
-        [(wal_id, before["version"])], reason="test", actor="olga", replay_run_id="r"
+        [(wal_id, before["version"])], reason="test", actor=scene.who, replay_run_id="r"
     )
     assert (moved.done, set(moved.refused)) == ((), {wal_id})
     assert scene.row(wal_id) == before

@@ -141,7 +141,7 @@ def test_a_unit_that_moved_since_the_plan_is_left_alone(backend: Backend, tmp_pa
     path = replays.plan_file(replays.select([moved, still]))
     version = replays.record(moved)["version"]
     replays.people.stores.interventions.quarantine(
-        [(moved, version)], reason="looks wrong", actor="otto"
+        [(moved, version)], reason="looks wrong", actor=replays.people.otto
     )
     before = replays.record(moved)
     report = replays.run(plan_file=path)
@@ -159,7 +159,7 @@ def test_routine_replay_touches_neither_succeeded_nor_quarantined_units(
     held = replays.failed(thing(9))
     version = replays.record(held[0])["version"]
     replays.people.stores.interventions.quarantine(
-        [(held[0], version)], reason="looks wrong", actor="otto"
+        [(held[0], version)], reason="looks wrong", actor=replays.people.otto
     )
     before = [replays.record(w) for w in (*done, *held)]
     report = replays.run(replays.select([*failed, *done, *held]))

@@ -52,7 +52,7 @@ class Warden(Operator):
         if may_be:
             self.held.add(wal_id)
         moved = self.stores.interventions.quarantine(
-            [(wal_id, version - is_late)], reason="simulated", actor=self.world.otto.name
+            [(wal_id, version - is_late)], reason="simulated", actor=self.world.otto
         )
         if bool(moved.done) != may_be:
             self.world.violations.append(

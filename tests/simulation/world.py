@@ -326,7 +326,7 @@ class World:
         query = "SELECT version FROM wal_records WHERE wal_id = ?"
         version = self.ledger.execute(query, (wal_id,)).fetchone()[0]
         self._operator.interventions.quarantine(
-            [(wal_id, version)], reason="simulated", actor="operator"
+            [(wal_id, version)], reason="simulated", actor=self.otto
         )
 
     def let_die(self, count: int) -> str:

@@ -141,7 +141,9 @@ def test_records_that_a_run_leaves_out_are_counted_by_why(told: Told) -> None:
     failed = replays.failed(*things(3))
     path = replays.plan_file(replays.select(failed))
     row = replays.record(failed[1])
-    told.stores.interventions.quarantine([(failed[1], row["version"])], reason="look", actor="ann")
+    told.stores.interventions.quarantine(
+        [(failed[1], row["version"])], reason="look", actor=replays.people.otto
+    )
     report = replays.run(plan_file=path, approval_id=replays.approved(path), recorder=told.recorder)
     assert (report.planned, report.done, report.skipped) == (3, 2, 1)
     assert told.counts("replay_skipped_records_total") == {("moved", "test"): 1.0}
@@ -204,7 +206,7 @@ def test_what_is_quarantined_is_counted_and_audited(told: Told, backend: Backend
     pipeline.feed(parked, failed)
     told.worker(reader=Unreadable()).run_messages()
     by_hand = [(row["wal_id"], row["version"]) for row in map(pipeline.row, (parked, failed))]
-    verbs.quarantine(by_hand, reason="look", actor="ann")
+    verbs.quarantine(by_hand, reason="look", actor=otto)
     pipeline.feed(spent)
     for _ in range(pipeline.config.rules.max_attempts):
         told.redeliver()
@@ -219,7 +221,7 @@ def test_what_is_quarantined_is_counted_and_audited(told: Told, backend: Backend
     assert len(entries) == len(audited) == 3
     for given, source in ((parked, "pending"), (failed, "failed")):
         entry = audited[pipeline.row(given)["wal_id"]]
-        assert (entry["actor"], entry["reason"]) == ("ann", "look")
+        assert (entry["actor"], entry["reason"]) == ("otto", "look")
         assert json.loads(entry["detail"])["from_status"] == source
     entry = audited[pipeline.row(spent)["wal_id"]]
     assert (entry["actor"], entry["reason"]) == ("w", "attempts_exhausted")

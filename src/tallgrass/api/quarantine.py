@@ -1,4 +1,4 @@
-"""Units that are held for a person: list, show, ask for a release, release."""
+"""Units that are held for a person: list, show, hold, ask for a release, release."""
 
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -15,7 +15,13 @@ from tallgrass.api.records import Order, as_told, read_page
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer, writer
 from tallgrass.bootstrap.approving import subject_of_release
-from tallgrass.bootstrap.governing import held_by, release_units, released_document
+from tallgrass.bootstrap.governing import (
+    held_by,
+    held_document,
+    hold_units,
+    release_units,
+    released_document,
+)
 from tallgrass.bootstrap.stores import Stores
 from tallgrass.governance.actors import Actor, Role
 from tallgrass.governance.approvals import RELEASE_UNITS_MAX, Approval
@@ -38,8 +44,8 @@ class HeldUnit(Body):
     version: int = Field(ge=0, le=2**63 - 1)
 
 
-class AskBody(Body):
-    """A wish for the approval of a release."""
+class UnitsBody(Body):
+    """Units as somebody saw them, and why they shall be held, or released."""
 
     units: list[HeldUnit] = Field(min_length=1, max_length=RELEASE_UNITS_MAX)
     reason: Words
@@ -104,6 +110,35 @@ def show_unit(
 
 
 @router.post(
+    "/holds",
+    responses=documented(
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.CONFLICT,
+        HTTPStatus.PRECONDITION_FAILED,
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    )
+    | documents(
+        "The units that are held now, and those that cannot be, each with why.",
+        held={"type": "array", "items": {"type": "string"}},
+        refused={"type": "object"},
+    ),
+    response_class=Response,
+)
+def hold(
+    here: Here,
+    actor: Annotated[Actor, Depends(writer(Role.OPERATOR, "quarantine"))],
+    body: UnitsBody,
+) -> Response:
+    """Take pending or failed units out of the flow; one whose version has moved on is refused."""
+    with here.writing.lent() as stores:
+        for each in body.units:
+            _require_as_seen(stores, each.wal_id, each.version)
+        names = [each.wal_id for each in body.units]
+        held = hold_units(stores, names, reason=body.reason, by=actor)
+    return done(held_document(held))
+
+
+@router.post(
     "/requests",
     responses=documented(
         HTTPStatus.NOT_FOUND,
@@ -117,7 +152,7 @@ def show_unit(
 def ask(
     here: Here,
     actor: Annotated[Actor, Depends(writer(Role.OPERATOR, "approval_request"))],
-    body: AskBody,
+    body: UnitsBody,
 ) -> Response:
     """Ask for the approval of a release; one whose version has moved on is refused."""
     units = [(each.wal_id, each.version) for each in body.units]

@@ -1,21 +1,25 @@
-"""The ledger: its records by filters, and everything that is known of one unit."""
+"""The ledger: its records by filters, everything that is known of one unit, and notes on it."""
 
 from collections.abc import Sequence
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import Field
 
-from tallgrass.api.answers import answer, documents
+from tallgrass.api.answers import answer, documents, done
+from tallgrass.api.bodies import Body, Words
 from tallgrass.api.paging import LIMIT_DEFAULT, Cursor, Limit, decode_cursor, encode_cursor
 from tallgrass.api.paging import next_link as link_to
 from tallgrass.api.problems import documented
 from tallgrass.api.service import Here, Service
-from tallgrass.api.sign_in import Viewer, require_beginning
+from tallgrass.api.sign_in import Viewer, require_beginning, writer
+from tallgrass.bootstrap.governing import annotate_attempt
 from tallgrass.bootstrap.stores import Stores
 from tallgrass.bootstrap.units import find_units, read_unit
 from tallgrass.errors import InvalidInput
+from tallgrass.governance.actors import Actor, Role
 from tallgrass.ledger.record import WalRecord
 from tallgrass.ledger.record_filter import RecordFilter
 from tallgrass.views.places import record_as_told, telling_of
@@ -180,3 +184,34 @@ def show_record(
         document = read_unit(stores, here.policies, wal_id)
     # Its notes and the deliveries of its events change without its version: no tag but its bytes.
     return answer(request, document)
+
+
+class NoteBody(Body):
+    """A note on an attempt."""
+
+    attempt_no: int = Field(ge=1, le=2**31 - 1)
+    note: Words
+
+
+@router.post(
+    "/records/{wal_id}/notes",
+    responses=documented(HTTPStatus.NOT_FOUND, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+    | documents(
+        "The note, which stays.",
+        wal_id={"type": "string"},
+        attempt_no={"type": "integer"},
+        actor={"type": "string"},
+        note={"type": "string"},
+    ),
+    response_class=Response,
+)
+def annotate(
+    here: Here,
+    actor: Annotated[Actor, Depends(writer(Role.OPERATOR, "annotate"))],
+    body: NoteBody,
+    wal_id: Annotated[str, Path(max_length=_URI_MAX, description="a wal_id")],
+) -> Response:
+    """Write a note to an attempt, for good; the attempt itself stays as it is."""
+    with here.writing.lent() as stores:
+        noted = annotate_attempt(stores, wal_id, body.attempt_no, note=body.note, by=actor)
+    return done(noted)

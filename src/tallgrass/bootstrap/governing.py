@@ -1,4 +1,4 @@
-"""What acts under policies: releases from quarantine, and the record of configurations."""
+"""What acts under policies: holds, notes and releases, and the record of configurations."""
 
 from collections.abc import Sequence
 
@@ -8,20 +8,25 @@ from tallgrass.canonical_json import canonical_bytes
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue, as_json_value
 from tallgrass.errors import GuardRefused, InvalidInput
-from tallgrass.governance.actors import Actor
+from tallgrass.governance.actors import Acting, Actor, name_of
 from tallgrass.governance.gate import Rule
 from tallgrass.ledger.record import WalRecord
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.storage.config_store import ConfigStore
+from tallgrass.storage.interventions import Moved
 from tallgrass.storage.ledger_reader import HistoryEvent
 from tallgrass.storage.releases import Released, Releases
 from tallgrass.telemetry.recorder import NOBODY, Recorder
 
 __all__ = [
+    "Moved",
     "Released",
     "Releases",
+    "annotate_attempt",
     "config_body",
     "held_by",
+    "held_document",
+    "hold_units",
     "open_configs",
     "open_releases",
     "record_config",
@@ -34,6 +39,35 @@ def open_releases(config: Config, stores: Stores, *, recorder: Recorder = NOBODY
     """Wire what releases units from quarantine."""
     policies = open_policies(config)
     return Releases(stores.runner, stores.approvals, policies, recorder=recorder)
+
+
+def hold_units(stores: Stores, names: Sequence[str], *, reason: str, by: Acting) -> Moved:
+    """Take units out of the flow, as they are now; one that cannot be held is told with why."""
+    records = [stores.reader.record(name) for name in names]
+    if not records:
+        raise InvalidInput("say which units are to be held")
+    selection = [(record.wal_id, record.version) for record in records]
+    return stores.interventions.quarantine(selection, reason=reason, actor=by)
+
+
+def held_document(held: Moved) -> dict[str, object]:
+    """Return what was held, and what was not, as a JSON value."""
+    refused = {
+        wal_id: {"code": error.code, "message": str(error)}
+        for wal_id, error in held.refused.items()
+    }
+    return {"held": list(held.done), "refused": refused}
+
+
+def annotate_attempt(
+    stores: Stores, name: str, attempt_no: int, *, note: str, by: Acting
+) -> dict[str, object]:
+    """Write a note to an attempt of a unit; return it as a JSON value."""
+    wal_id = stores.reader.record(name).wal_id
+    if attempt_no not in {each.attempt_no for each in stores.reader.attempts(wal_id)}:
+        raise InvalidInput(f"{wal_id} has no attempt {attempt_no}")
+    stores.interventions.annotate(wal_id, attempt_no, actor=by, note=note)
+    return {"wal_id": wal_id, "attempt_no": attempt_no, "actor": name_of(by), "note": note}
 
 
 def release_units(

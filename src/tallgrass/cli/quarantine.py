@@ -1,4 +1,4 @@
-"""``tallgrass quarantine``: units that are held for a person, and the approved way out."""
+"""``tallgrass quarantine``: units that are held for a person, the way in and the way out."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tallgrass.bootstrap.governing import held_by, release_units, released_document
-from tallgrass.cli.identity import proved
+from tallgrass.bootstrap.governing import (
+    held_by,
+    held_document,
+    hold_units,
+    release_units,
+    released_document,
+)
+from tallgrass.cli.identity import acting, actor_option, proved, require_somebody
 from tallgrass.cli.invocation import PAGE_MAX, Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json
 from tallgrass.error_codes import lookup
@@ -17,7 +23,7 @@ from tallgrass.views.records import record_filter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tallgrass.bootstrap.governing import Released
+    from tallgrass.bootstrap.governing import Moved, Released
     from tallgrass.bootstrap.views import HistoryEvent
     from tallgrass.ledger.record import WalRecord
 
@@ -26,11 +32,12 @@ if TYPE_CHECKING:
     name="quarantine",
     epilog=examples(
         "tallgrass quarantine list",
+        "tallgrass quarantine hold 00e6e7b5-… --reason 'wrong calibration'",
         "tallgrass quarantine release 00e6e7b5-… --approval 3f0a5b1c-…",
     ),
 )
 def command() -> None:
-    """Units that are held for a person: list, show, release."""
+    """Units that are held for a person: list, show, hold, release."""
 
 
 @command.command(
@@ -87,6 +94,38 @@ def show(invocation: Invocation, *, name: str, as_json: bool) -> None:
         print_json({"record": record, "held": held, "newer_object": record.next_object})
     else:
         _show_unit(record, held)
+
+
+@command.command(
+    epilog=examples("tallgrass quarantine hold 00e6e7b5-… 00e6e7b6-… --reason 'wrong calibration'")
+)
+@click.argument("names", metavar="ID|URI…", nargs=-1, required=True)
+@click.option("--reason", metavar="TEXT", required=True, help="Why; the journal keeps it.")
+@actor_option
+@output_option
+@pass_invocation
+def hold(
+    invocation: Invocation,
+    *,
+    names: tuple[str, ...],
+    reason: str,
+    actor: str | None,
+    as_json: bool,
+) -> None:
+    """Take pending or failed units out of the flow, until a release.
+
+    One that is under way, or done, cannot be held: it is told, and the others are held.
+    """
+    require_somebody(actor)
+    with invocation.stores(read_only=False) as stores:
+        by = acting(stores, actor, action="quarantine")
+        held = hold_units(stores, names, reason=reason, by=by)
+    if as_json:
+        print_json(held_document(held))
+    else:
+        _say_held(held)
+    if held.refused:
+        raise click.exceptions.Exit(1)
 
 
 @command.command(
@@ -166,6 +205,15 @@ def _show_unit(record: WalRecord, held: HistoryEvent) -> None:
     if code is not None:
         say(lookup(code).remedy)
     say(f"To let it go on: tallgrass approvals request --release {record.wal_id} --reason …")
+
+
+def _say_held(held: Moved) -> None:
+    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
+
+    for wal_id in held.done:
+        say(f"Held {wal_id}.")
+    for wal_id, error in held.refused.items():
+        say(f"Not held: {wal_id}: {error}", style="bold")
 
 
 def _say_released(released: Released) -> None:

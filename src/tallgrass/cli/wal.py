@@ -1,10 +1,11 @@
-"""``tallgrass wal``: look at the ledger, and move it. Reading needs only rights to read."""
+"""``tallgrass wal``: look at the ledger, note, move it. Reading needs only rights to read."""
 
 from __future__ import annotations
 
 import click
 
 from tallgrass.cli import wal_exchange
+from tallgrass.cli.identity import acting, actor_option, require_somebody
 from tallgrass.cli.invocation import PAGE_MAX, Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json
 from tallgrass.views.records import (
@@ -20,7 +21,7 @@ from tallgrass.views.records import (
     epilog=examples("tallgrass wal list --status failed", "tallgrass wal stats"),
 )
 def command() -> None:
-    """Look at the ledger: list, show, history, stats, export, import."""
+    """Look at the ledger: list, show, history, stats, annotate, export, import."""
 
 
 command.add_command(wal_exchange.export)
@@ -119,6 +120,33 @@ def history(invocation: Invocation, *, name: str, as_json: bool) -> None:
     from tallgrass.cli.wal_tables import show_history  # noqa: PLC0415
 
     show_history(record, events)
+
+
+@command.command(
+    epilog=examples("tallgrass wal annotate 0ebf7d5e-… 2 --note 'radar was under repair'")
+)
+@click.argument("name", metavar="ID|URI")
+@click.argument("attempt", type=click.IntRange(1))
+@click.option("--note", metavar="TEXT", required=True, help="What to remember of the attempt.")
+@actor_option
+@output_option
+@pass_invocation
+def annotate(
+    invocation: Invocation, *, name: str, attempt: int, note: str, actor: str | None, as_json: bool
+) -> None:
+    """Write a note to an attempt, for good; the attempt itself stays as it is."""
+    from tallgrass.bootstrap.governing import annotate_attempt  # noqa: PLC0415 - to read needs none
+
+    require_somebody(actor)
+    with invocation.stores(read_only=False) as stores:
+        by = acting(stores, actor, action="annotate")
+        noted = annotate_attempt(stores, name, attempt, note=note, by=by)
+    if as_json:
+        print_json(noted)
+        return
+    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
+
+    say(f"Noted on attempt {attempt} of {noted['wal_id']}.")
 
 
 @command.command(epilog=examples("tallgrass wal stats"))

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from tallgrass.clock import format_instant
 from tallgrass.errors import InvalidInput, Refused, TallgrassError, UnknownRecord, VersionConflict
+from tallgrass.governance.actors import Acting, Role, name_of
 from tallgrass.governance.audit import AuditEntry
 from tallgrass.ledger.outcome import is_retried
 from tallgrass.ledger.receipt import Known, at_limit
@@ -16,6 +17,7 @@ from tallgrass.ledger.replay_reasons import require_reason
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.transitions import require_legal
 from tallgrass.ledger.vocabulary import Status
+from tallgrass.storage.actor_store import require_acting, run_guarded
 from tallgrass.storage.audit_store import write_audit
 from tallgrass.storage.journal import transition_row
 from tallgrass.storage.rows import known_from
@@ -53,7 +55,7 @@ class Interventions:
         selection: Sequence[Selected],
         *,
         reason: str,
-        actor: str,
+        actor: Acting,
         replay_run_id: str,
         codes: Collection[str] | None = None,
     ) -> Moved:
@@ -67,7 +69,6 @@ class Interventions:
                 "a replay needs a reason other than 'none'", code="unknown_replay_reason"
             )
         code = require_reason(reason, dict(self._rules.custom_reasons))
-        _require_actor(actor)
 
         def check(known: Known) -> None:
             require_legal(known.status, Status.PENDING, wal_id=known.wal_id)
@@ -91,9 +92,8 @@ class Interventions:
             selection, check, write, "replay", Status.PENDING, actor, code, replay_run_id
         )
 
-    def quarantine(self, selection: Sequence[Selected], *, reason: str, actor: str) -> Moved:
+    def quarantine(self, selection: Sequence[Selected], *, reason: str, actor: Acting) -> Moved:
         """Take pending or failed units out of the flow, on a person's word."""
-        _require_actor(actor)
         if not reason.strip():
             raise InvalidInput("a quarantine needs a reason")
 
@@ -108,11 +108,19 @@ class Interventions:
             selection, check, write, "quarantine", Status.QUARANTINED, actor, reason, None
         )
 
-    def annotate(self, wal_id: str, attempt_no: int, *, actor: str, kind: str, note: str) -> None:
-        """Add a note to an attempt; the attempt itself stays as it is."""
-        _require_actor(actor)
-        rows = [(wal_id, attempt_no, actor, kind, note)]
-        self._runner.run(lambda tx: tx.write("insert_annotations", rows, now=tx.now()))
+    def annotate(
+        self, wal_id: str, attempt_no: int, *, actor: Acting, note: str, kind: str = "note"
+    ) -> None:
+        """Add a note to an attempt, for good; the attempt itself stays as it is."""
+        if not note.strip():
+            raise InvalidInput("a note needs words")
+
+        def work(tx: Transaction) -> None:
+            require_acting(tx, actor, Role.OPERATOR, "writing notes")
+            row = (wal_id, attempt_no, name_of(actor), kind, note)
+            tx.write("insert_annotations", [row], now=tx.now())
+
+        run_guarded(self._runner, work, actor, "annotate", wal_id)
 
     def _move(
         self,
@@ -121,25 +129,26 @@ class Interventions:
         write: Callable[[Transaction, Sequence[Known], datetime], None],
         kind: str,
         target: Status,
-        actor: str,
+        actor: Acting,
         reason: str,
         replay_run_id: str | None,
     ) -> Moved:
-        versions = dict(selection)
+        versions, name = dict(selection), name_of(actor)
 
         def work(tx: Transaction) -> tuple[list[Known], Moved]:
+            require_acting(tx, actor, Role.OPERATOR, "moving units by hand")
             wal_ids = sorted(versions)
             tx.lock("lock_units", wal_ids)
             found = {row["wal_id"]: known_from(row) for row in tx.select("units", rows=wal_ids)}
             now = tx.now()
             allowed, refused = _sort_out(versions, found, check)
             write(tx, allowed, now)
-            tell_moves(tx, allowed, kind, target, actor, reason, replay_run_id, now)
-            entries = [_refusal_entry(i, e, kind, actor) for i, e in sorted(refused.items())]
+            tell_moves(tx, allowed, kind, target, name, reason, replay_run_id, now)
+            entries = [_refusal_entry(i, e, kind, name) for i, e in sorted(refused.items())]
             write_audit(tx, now, entries)
             return allowed, Moved(done=tuple(k.wal_id for k in allowed), refused=refused)
 
-        entered, moved = self._runner.run(work)
+        entered, moved = run_guarded(self._runner, work, actor, kind, " ".join(sorted(versions)))
         labels = ((known.dataset, target.value) for known in entered)
         count_each(self._recorder, names.WAL_RECORDS, labels)
         if target is Status.PENDING:
@@ -220,11 +229,6 @@ def _sort_out(
         except TallgrassError as error:
             refused[wal_id] = error
     return allowed, refused
-
-
-def _require_actor(actor: str) -> None:
-    if not actor.strip():
-        raise InvalidInput("who does it? an actor is needed")
 
 
 def _done_entry(known: Known, kind: str, actor: str, reason: str) -> AuditEntry:
