@@ -65,9 +65,10 @@ def is_unit_code(code: str) -> bool:
     return entry is not None and entry.scope is CodeScope.UNIT
 
 
-def nearest(name: str) -> str:
-    """Return `` (did you mean …?)`` for a mistyped code, or nothing."""
+def nearest(name: str, *, scope: CodeScope | None = None) -> str:
+    """Return `` (did you mean …?)`` for a mistyped code, one of the scope if given, or nothing."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake, keeps start-up light
 
-    close = get_close_matches(name, registry(), n=1)
+    known = [entry.code for entry in registry().values() if scope in {None, entry.scope}]
+    close = get_close_matches(name, known, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -232,6 +232,7 @@ def test_an_anchor_that_cannot_be_written_seals_nothing(backend: Backend, tmp_pa
     target = str(tmp_path / "no" / "anchors")
     done = tallgrass("audit", "seal", "--anchor", target, "--output", "json", at=backend)
     assert done.error["code"] == "anchor_invalid"
+    assert done.error["message"].endswith(f"{target}: there is no folder {tmp_path / 'no'}")
     assert backend.sql("SELECT count(*) FROM audit_seals") == [(0,)]
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.command import tallgrass
+from tests.cli.command import Done, tallgrass
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,3 +103,18 @@ def test_check_opens_each_target(tmp_path: Path) -> None:
     done = tallgrass("config", "check", cwd=tmp_path, env=secret)
     assert (done.code, done.err) == (0, "")
     assert [path.name for path in tmp_path.iterdir()] == ["tallgrass.toml"]
+
+
+def test_check_knows_the_datasets_of_exceptions(tmp_path: Path) -> None:
+    """An exception under a mistyped name would be none, and nobody would be told."""
+
+    def check(name: str) -> Done:
+        table = f'[ledger.exceptions.{name}]\nmax_attempts = 20\napproval_ref = "CHG-1"\n'
+        (tmp_path / "tallgrass.toml").write_text(table)
+        return tallgrass("config", "check", cwd=tmp_path)
+
+    assert check("nexrad-l2").code == 0
+    mistyped = check("nexrad-12")
+    assert mistyped.code == 2
+    said = "ledger.exceptions.nexrad-12: there is no dataset 'nexrad-12'; did you mean 'nexrad-l2'?"
+    assert said in mistyped.err

@@ -197,6 +197,16 @@ def test_a_folder_of_own_files_joins_the_shipped_ones(tmp_path: Path) -> None:
     assert isinstance(match, KeyMatch)
 
 
+def test_a_file_that_is_in_use_does_not_replace_itself(tmp_path: Path) -> None:
+    """A shipped dataset it does replace, there as elsewhere."""
+    own = written(tmp_path, "my-radar")
+    shipped = written(tmp_path, "mrms", '["mrms-pds"]', '["noaa-mrms-pds"]')
+    configured_so = {"TALLGRASS_DATASETS_FOLDER": str(tmp_path)}
+    for file, replaces in ((own, False), (shipped, True)):
+        done = tallgrass("datasets", "check", str(file), "--output", "json", env=configured_so)
+        assert done.json["replaces"] is replaces, file
+
+
 def test_a_file_of_a_shipped_id_stands_in_its_place(tmp_path: Path) -> None:
     """It replaces the shipped dataset whole, and `check` says so."""
     file = written(tmp_path, "mrms", '["mrms-pds"]', '["noaa-mrms-pds"]')

@@ -95,10 +95,11 @@ def test_check_never_prints_credentials() -> None:
 
 @pytest.mark.parametrize("command", [("db", "check"), ("audit", "seal"), *READING], ids=" ".join)
 def test_a_database_that_is_not_there_ends_with_4(command: tuple[str, ...], tmp_path: Path) -> None:
-    """Commands that expect a ledger find no file: exit code 4, and none is made."""
+    """Commands that expect a ledger find no file: exit code 4, none is made, and what makes one."""
     done = tallgrass(*command, "--output", "json", at=f"sqlite:///{tmp_path}/no.db", cwd=tmp_path)
     assert (done.code, done.out) == (4, "")
     assert done.error["code"] == "database_unreachable"
+    assert "tallgrass db migrate" in done.error["remedy"]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import sqlite3
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tests.cli.command import environment, tallgrass
 from tests.cli.test_terminal import on_terminal
 from tests.oracle.verdict import verdict
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 KEYS = [
     "units", "by_status", "messages", "announcements", "ignored", "poison", "duplicates", "items",
-    "catalog_sha256", "seconds", "units_per_second",
+    "catalog_sha256", "seconds", "units_per_second", "folder",
 ]  # fmt: skip
 
 
@@ -52,6 +51,7 @@ def test_the_document_tells_what_the_files_hold(tmp_path: Path) -> None:
     """Each figure is that of plain SQL on ledger and queue; all messages are accounted for."""
     told = played(tmp_path)
     assert list(told) == KEYS
+    assert told["folder"] == str(tmp_path)
     ledger = tmp_path / "ledger.db"
     counts = dict(rows(ledger, "SELECT status, count(*) FROM wal_records GROUP BY status"))
     assert {status: n for status, n in told["by_status"].items() if n} == counts
@@ -93,9 +93,9 @@ def test_one_seed_is_one_catalog(tmp_path: Path) -> None:
     """Same seed, other folder, time zone and hash seed: same bytes; another seed: others."""
     first = played(tmp_path / "a", "--seed", "5", PYTHONHASHSEED="1", TZ="Asia/Kolkata")
     second = played(tmp_path / "b" / "c", "--seed", "5", PYTHONHASHSEED="77", TZ="America/Lima")
-    timing = {"seconds", "units_per_second"}
-    assert {k: v for k, v in first.items() if k not in timing} == {
-        k: v for k, v in second.items() if k not in timing
+    own = {"seconds", "units_per_second", "folder"}
+    assert {k: v for k, v in first.items() if k not in own} == {
+        k: v for k, v in second.items() if k not in own
     }
     other = played(tmp_path / "d", "--seed", "6")
     assert other["catalog_sha256"] != first["catalog_sha256"]
@@ -184,3 +184,12 @@ def test_a_broken_promise_fails_the_demo(tmp_path: Path) -> None:
     assert "promise_broken" in done.stderr
     assert "✘ … and none is left in the queue" in done.stdout
     assert "promises hold" not in done.stdout
+
+
+def test_a_folder_whose_path_is_no_text_is_refused(tmp_path: Path) -> None:
+    """The configuration that the demo leaves could not name it; nothing is made there."""
+    here = Path(os.fsdecode(os.fsencode(tmp_path) + b"/no-\xff"))
+    here.mkdir()
+    done = tallgrass("demo", "--units", "1", "--dir", "demo", "--output", "json", cwd=here)
+    assert (done.code, done.error["code"]) == (2, "invalid_input")
+    assert list(here.iterdir()) == []

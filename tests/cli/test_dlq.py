@@ -100,6 +100,9 @@ def test_classify_tells_causes_and_takes_nothing(shell: Shell) -> None:
         (["--until", "2027-01-01"], 4),
     ):
         assert shell.here("classify", *flags).json["letters"] == number, flags
+    mistyped = shell.here("classify", "--dataset", "goes-gml")
+    assert (mistyped.code, mistyped.error["code"]) == (2, "selection_invalid")
+    assert "did you mean 'goes-glm'?" in mistyped.error["message"]
     shown = shell("classify")
     assert "5 dead letters of nodd-primary" in shown.out
     assert "unidentified" in shown.out

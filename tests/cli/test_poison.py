@@ -200,9 +200,9 @@ def test_a_body_cannot_steer_the_terminal(poisoned: Backend) -> None:
 @on_sqlite
 @pytest.mark.parametrize("verb", [("show", "99"), ("feed", "99", "--dry-run")])
 def test_a_message_that_is_not_there_is_told(poisoned: Backend, verb: tuple[str, ...]) -> None:
-    """An error with a code and a remedy."""
+    """An error with a code and a remedy, and nothing beside it: no word that none waits."""
     done = poison(poisoned, *verb, "--output", "json")
-    assert done.code == 1
+    assert (done.code, done.out) == (1, "")
     assert done.error["code"] == "poison_unknown"
     assert "99" in done.error["message"]
 

@@ -94,7 +94,7 @@ def test_filters(desk: Desk) -> None:
     unknown = tallgrass("quarantine", "list", "--error-code", "io_eror", at=desk.backend)
     assert (unknown.code, "io_error" in unknown.err) == (2, True)
     empty = tallgrass("quarantine", "list", "--dataset", "goes-glm", at=desk.backend)
-    assert "No unit is in quarantine." in empty.out
+    assert "No unit in quarantine matches." in empty.out
 
 
 def test_show_only_what_is_held(desk: Desk) -> None:

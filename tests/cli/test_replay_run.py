@@ -99,7 +99,15 @@ def test_failed_units_are_replayed_and_told(shell: Shell) -> None:
         shell("runs", "list", "--after", "by-message", "--output", "json").json["runs"]
         == listed[1:]
     )
-    assert shell("runs", "list", "--limit", "1", "--output", "json").json["runs"] == listed[:1]
+    page = shell("runs", "list", "--limit", "1", "--output", "json").json
+    assert page == {"runs": listed[:1], "next_cursor": "by-message"}
+    assert "More: --after by-message" in shell("runs", "list", "--limit", "1").out
+    assert shell("runs", "list", "--limit", "2", "--output", "json").json["next_cursor"] is None
+
+
+def test_no_run_is_told_in_words(shell: Shell) -> None:
+    """An empty list is no line of headings."""
+    assert shell("runs", "list").out == "There are no runs.\n"
 
 
 def test_each_flag_of_a_run_changes_what_it_does(shell: Shell) -> None:

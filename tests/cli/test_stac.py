@@ -113,6 +113,14 @@ def test_mistakes_are_told_before_anything_is_written(
     assert "poison" not in done.error["remedy"]
 
 
+@pytest.mark.parametrize(("form", "option"), [("static", "--dir"), ("ndjson", "--file")])
+def test_an_export_without_a_place_is_asked_for_one(form: str, option: str) -> None:
+    """The option that is missing is named, and none that nobody gave."""
+    done = tallgrass("stac", "export", "--format", form, at="sqlite:////no/where.db")
+    assert done.code == 2
+    assert f"error: say where --format {form} goes to: {option}\n" in done.err
+
+
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 @pytest.mark.parametrize(
     "verb", [["export", "--dir", "x"], ["validate"]], ids=["export", "validate"]

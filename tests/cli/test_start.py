@@ -344,6 +344,13 @@ def test_explain_suggests_the_nearest_code() -> None:
     assert "did you mean 'io_error'" in done.error["message"]
 
 
+def test_a_missing_option_is_told_with_its_choices_on_one_line() -> None:
+    """The choices are words to type; no escape stands between them."""
+    done = tallgrass("actors", "add", "j.doe")
+    assert done.code == 2
+    assert "'--role'. Choose from: viewer, operator, approver\n" in done.err
+
+
 @pytest.mark.parametrize("stream", [0, 1, 2])
 @pytest.mark.parametrize(
     ("args", "code"),

@@ -289,3 +289,16 @@ def test_a_state_that_is_changed_meanwhile_is_run_as_it_was_hashed(watched: Watc
         return await task
 
     assert asyncio.run(change()) == {"out": 1}
+
+
+def test_an_async_function_in_a_plain_call_is_no_failure_of_the_node(watched: Watched) -> None:
+    """What the message says to do can be done: the same run takes the right call."""
+
+    async def node(_: Any) -> dict[str, int]:
+        return {"calls": 1}
+
+    runner = watched.runner()
+    with pytest.raises(InvalidInput, match="use `arun`") as refused:
+        runner.run(exec_fn=node, node_id="fetch", code_version="v1", inputs={"x": 1})
+    assert refused.value.code == "node_declaration_invalid"
+    assert asyncio.run(arun(runner, node)) == {"calls": 1}

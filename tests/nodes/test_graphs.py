@@ -236,6 +236,16 @@ def test_locks_gate_and_checkers_of_others_are_asked(watched: Watched) -> None:
 # --- what is refused ------------------------------------------------------------------------------
 
 
+def test_graphs_at_the_wrong_stage_are_refused_with_the_right_one(watched: Watched) -> None:
+    """Wrapping comes before compiling, and judging after it."""
+    builder = chain(a=Noted().node("a"))
+    with pytest.raises(InvalidInput, match="wrap its builder") as refused:
+        reliable(builder.compile(), watched.runner())
+    assert refused.value.code == "node_declaration_invalid"
+    with pytest.raises(InvalidInput, match="not compiled yet"):
+        require_reliable(builder)
+
+
 @pytest.mark.conformance("NR-9.4")
 def test_a_strict_graph_has_no_node_beside_the_runner(watched: Watched) -> None:
     """One that was left out or added later is refused when the graph is compiled."""

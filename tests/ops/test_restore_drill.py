@@ -185,6 +185,7 @@ def test_a_backup_goes_over_nothing(tmp_path: Path) -> None:
     (tmp_path / "b" / "mine").write_text("mine")
     used = tallgrass("db", "backup", "--to", str(tmp_path / "b"), "--output", "json", at=url)
     assert (used.code, used.error["code"]) == (3, "export_target_in_use")
+    assert "give --replace" not in used.error["remedy"], "a backup has no such option"
     assert [path.name for path in (tmp_path / "b").iterdir()] == ["mine"]
     server = tallgrass(
         "db", "backup", "--to", str(tmp_path / "c"), "--output", "json",

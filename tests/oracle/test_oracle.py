@@ -167,6 +167,7 @@ def test_a_good_run_is_found_good(finished: Run, tmp_path: Path) -> None:
     with contextlib.closing(finished.connect()) as database:
         text = summary(database, finished.queue, [])
     assert text.startswith("40 units (")
+    assert f"\n{sum(finished.manifest['poison'].values())} poison messages (" in text
     assert text.endswith("0 violations: every promise holds")
     manifest = tmp_path / "manifest.json"
     manifest.write_text(json.dumps(finished.manifest), encoding="utf-8")

@@ -265,8 +265,11 @@ def summary(
         f"{len(tables.items)} items, {len(tables.provenance)} provenance documents, "
         f"{len(tables.outbox)} events"
     )
+    # One body is kept once: the feed's figure is that of the messages.
+    poison = sum(row["times_seen"] for row in tables.poison)
     messages = (
-        f"{len(tables.poison)} poison messages, {len(queue.waiting)} messages waiting, "
+        f"{poison} poison messages ({len(tables.poison)} different), "
+        f"{len(queue.waiting)} messages waiting, "
         f"{len(queue.dead)} dead letters, {len(tables.audit)} audit entries"
     )
     lines = [

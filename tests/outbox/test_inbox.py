@@ -194,6 +194,17 @@ def test_blank_names_and_a_missing_table_are_refused(own_database: Backend) -> N
                 handled(handle, *names)
 
 
+def test_a_name_that_not_every_database_keeps_is_refused(own_database: Backend) -> None:
+    """On both alike: a consumer that moves to PostgreSQL meets no event that it cannot note."""
+    consumer = DriverCaller(own_database)
+    with consumer.transaction() as handle:
+        create_inbox(handle)
+        for names in [("a\0", "k"), ("accounts", "k\0"), ("\udcff", "k"), ("accounts", "k\ud800")]:
+            with pytest.raises(InvalidInput, match="a NUL or half a character"):
+                handled(handle, *names)
+        assert not handled(handle, "accounts", "k")
+
+
 def test_our_own_database_has_an_inbox(backend: Backend) -> None:
     """A consumer beside the outbox needs no table of its own."""
     with backend.open().database.transaction() as transaction:

@@ -9,7 +9,7 @@ import pytest
 
 import tallgrass
 from tallgrass import errors
-from tallgrass.error_codes import CodeScope, is_unit_code, lookup, registry
+from tallgrass.error_codes import CodeScope, is_unit_code, lookup, nearest, registry
 from tallgrass.errors import InvalidInput, TallgrassError
 from tallgrass.ledger.outcome import is_retried
 
@@ -127,3 +127,10 @@ def test_an_error_shows_its_entry() -> None:
     error = InvalidInput("x", code="invalid_time")
     assert error.code == "invalid_time"
     assert "RFC 3339" in error.about.remedy
+
+
+def test_where_a_unit_s_code_is_asked_for_only_such_are_suggested() -> None:
+    """A suggestion can be taken: no unit has the code of a command."""
+    assert nearest("size_zer", scope=CodeScope.UNIT) == " (did you mean 'size_zero'?)"
+    assert nearest("no_such_page") == " (did you mean 'no_such_page'?)"
+    assert nearest("no_such_page", scope=CodeScope.UNIT) == ""

@@ -151,3 +151,22 @@ def test_what_nobody_expected_is_answered_without_details(
     assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
     assert "secret" not in answer.text
     assert "secret" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        ({"content": b'{"limit": 1}'}, "body: must be a JSON object, sent as application/json"),
+        ({"json": []}, "body: must be a JSON object, sent as application/json"),
+        ({"content": b"{", "headers": {"Content-Type": "application/json"}}, "body: not JSON: "),
+        ({"json": {"limit": 0}}, "limit: Input should be greater than 0"),
+    ],
+    ids=["no content type", "a list", "no JSON", "a member"],
+)
+def test_a_refused_body_is_told_with_what_is_wrong_and_where(
+    ask: Callable[..., httpx.Response], sent: dict[str, Any], said: str
+) -> None:
+    """Neither an empty name of a member nor words of the library stand before it."""
+    answer = ask("POST", "/search", **sent)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_input")
+    assert answer.json()["description"].startswith(said)

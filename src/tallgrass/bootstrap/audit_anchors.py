@@ -38,7 +38,8 @@ def require_writable(path: Path) -> None:
     """Refuse a place that cannot be written, before anything is sealed for it."""
     place = path if path.exists() else path.absolute().parent
     if path.is_dir() or not os.access(place, os.W_OK):
-        message = f"cannot write the anchor file {path}"
+        reason = "no right to write there" if place.exists() else f"there is no folder {place}"
+        message = f"cannot write the anchor file {path}: {reason}"
         raise InvalidInput(message, code="anchor_invalid")
 
 

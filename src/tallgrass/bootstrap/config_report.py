@@ -1,8 +1,10 @@
 """The configuration as a document; credentials are not in it."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tallgrass.config import Config
+from tallgrass.errors import ConfigError
 from tallgrass.setting_form import Value
 from tallgrass.settings import SETTINGS
 from tallgrass.views.text import hide_credentials
@@ -27,8 +29,18 @@ def check_config(config: Config) -> dict[str, object]:
     from tallgrass.bootstrap.sinks import check_targets  # noqa: PLC0415
 
     check_targets(config)
-    open_catalogue(config)
+    _require_known(config.rules.exceptions, [each.id for each in open_catalogue(config).datasets])
     return {"ok": True, "file": config_file(config), "config_version": config.config_version}
+
+
+def _require_known(exceptions: Iterable[str], datasets: Sequence[str]) -> None:
+    """Refuse an exception for a dataset that there is not: it would never hold."""
+    from tallgrass.datasets.fields import nearest_or_all  # noqa: PLC0415 - to show needs none
+
+    for name in exceptions:
+        if name not in datasets:
+            hint = nearest_or_all(name, datasets)
+            raise ConfigError(f"ledger.exceptions.{name}: there is no dataset {name!r}{hint}")
 
 
 def config_file(config: Config) -> str | None:

@@ -17,7 +17,12 @@ from tallgrass.bootstrap.dead_letters import (
 )
 from tallgrass.bootstrap.door import open_door
 from tallgrass.bootstrap.drain_preparing import PreparedDrain, most_approvers
-from tallgrass.bootstrap.planning import configured_caps, gate_denies, new_run_id
+from tallgrass.bootstrap.planning import (
+    configured_caps,
+    gate_denies,
+    new_run_id,
+    require_known_datasets,
+)
 from tallgrass.bootstrap.queues import open_queue
 from tallgrass.bootstrap.replaying import run_denies
 from tallgrass.bootstrap.stores import Stores, config_version, ledger_rules
@@ -64,6 +69,7 @@ from tallgrass.replay.drain_report import DrainReport, Thresholds, drain_report
 from tallgrass.replay.plan import PlanAction
 from tallgrass.replay.run import Run, report_of
 from tallgrass.replay.selection import Selection
+from tallgrass.storage.plan_reader import PlanReader
 from tallgrass.telemetry.recorder import NOBODY, Recorder
 from tallgrass.telemetry.replay_report import batch_tracing
 
@@ -152,6 +158,9 @@ class DeadLetterDesk:
 
     def each(self, wanted: Wanted) -> Iterator[Found]:
         """Yield the letters that are wanted; nothing is taken away."""
+        of_ledger = PlanReader(self._stores.database).datasets(wanted.selection, None)
+        known = [*of_ledger, *(one.id for one in self._catalogue.datasets)]
+        require_known_datasets(wanted.selection, known)
         with closing(self._place()) as place:
             yield from self._look(place, wanted)
 

@@ -9,7 +9,8 @@ from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.cli.dataset_template import dataset_template
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json, printable
-from tallgrass.datasets.catalogue import as_json_value
+from tallgrass.config import Config
+from tallgrass.datasets.catalogue import as_json_value, default_catalogue
 from tallgrass.datasets.definition import Dataset
 from tallgrass.datasets.examples import Example
 from tallgrass.datasets.folder import joined, read_dataset_file
@@ -94,7 +95,8 @@ def check(invocation: Invocation, file: Path, *, as_json: bool) -> None:
     """
     dataset, read = read_dataset_file(file)
     catalogue = open_catalogue(invocation.config)
-    is_known = catalogue.dataset(dataset.id) is not None
+    others = default_catalogue() if _is_in_use(invocation.config, file) else catalogue
+    is_known = others.dataset(dataset.id) is not None
     joined(catalogue, {file: dataset})
     if as_json:
         print_json(check_document(dataset, read, is_known=is_known))
@@ -155,6 +157,12 @@ def _facts(dataset: Dataset) -> list[tuple[str, str | None]]:
         ("from the key", ", ".join(item.from_key) or None),
         ("care label", dataset.governance.care_label),
     ]
+
+
+def _is_in_use(config: Config, file: Path) -> bool:
+    """Tell a file of the configured folder: the dataset that it would replace there is itself."""
+    folder = config.text("datasets.folder")
+    return bool(folder) and file.resolve().parent == Path(folder).resolve()
 
 
 def _show_check(dataset: Dataset, read: Sequence[Example], *, is_known: bool) -> None:

@@ -9,7 +9,7 @@ from tallgrass.bootstrap.audit_anchors import append_anchor
 from tallgrass.cli.invocation import examples, output_option
 from tallgrass.cli.text import json_bytes, print_json
 from tallgrass.clock import system_clock
-from tallgrass.errors import PermanentError, Refused
+from tallgrass.errors import InvalidInput, PermanentError, Refused
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.simulate.demo_folder import ALL_NAMES, ANCHORS_NAME, MANIFEST_NAME
 from tallgrass.simulate.demo_telling import DemoResult, Watcher
@@ -71,12 +71,21 @@ def _prepared(folder: Path | None) -> Path:
     """Return the folder; a demo never writes over anything that is there."""
     if folder is None:
         return Path(tempfile.mkdtemp(prefix="tallgrass-demo-"))
+    _require_text(folder.absolute())
     folder.mkdir(parents=True, exist_ok=True)
     for name in ALL_NAMES:
         if (folder / name).exists():
             message = f"{folder / name} is there already; name another --dir or remove it"
             raise Refused(message)
     return folder.absolute()
+
+
+def _require_text(folder: Path) -> None:
+    """Refuse a folder whose path is no text: the demo's configuration could not name it."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"not UTF-8: {str(folder)!r}; name another --dir") from None
 
 
 def _played(folder: Path, units: int, seed: int, watcher: Watcher) -> DemoResult:
@@ -102,4 +111,5 @@ def _document(result: DemoResult) -> dict[str, object]:
         "catalog_sha256": result.catalog_sha256,
         "seconds": round(result.seconds, 3),
         "units_per_second": round(units / max(result.seconds, 0.001), 1),
+        "folder": str(result.folder),
     }

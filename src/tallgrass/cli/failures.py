@@ -57,13 +57,18 @@ def _classified(error: BaseException) -> tuple[ErrorCode, str, int]:
     if isinstance(error, TallgrassError):
         return error.about, str(error), error.exit_code
     if isinstance(error, click.ClickException):
-        return lookup("invalid_input"), error.format_message(), BAD_ARGUMENTS
+        return lookup("invalid_input"), _one_line(error.format_message()), BAD_ARGUMENTS
     if isinstance(error, KeyboardInterrupt | click.Abort | EOFError):
         return lookup("interrupted"), "stopped by Ctrl-C", INTERRUPTED
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return lookup("output_failed"), f"{where}{error.strerror or error}", ERROR
     return lookup("internal_error"), f"{type(error).__name__}: {error}", ERROR
+
+
+def _one_line(text: str) -> str:
+    """Join the lines that click breaks a list of choices into; they would show as escapes."""
+    return " ".join(line.strip() for line in text.splitlines())
 
 
 def _usage(error: BaseException) -> str:

@@ -157,7 +157,8 @@ def feed(  # noqa: PLR0913 - one an option
                 report.add(candidate)
         except TallgrassError:
             # What was fed before is told: only the rest is to be fed again.
-            _tell(report, as_json=as_json)
+            if report.details:
+                _tell(report, as_json=as_json)
             raise
     _tell(report, as_json=as_json)
     if poison_ids and report.left_out and not dry_run:

@@ -78,7 +78,8 @@ def list_units(
     if as_json:
         print_json({"units": page.records, "next_cursor": page.next_cursor})
     else:
-        _show_page(page.records, page.next_cursor)
+        whole = not (datasets or error_code or after)
+        _show_page(page.records, page.next_cursor, whole=whole)
 
 
 @command.command(epilog=examples("tallgrass quarantine show 00e6e7b5-…"))
@@ -157,11 +158,11 @@ def release(
         _say_released(released)
 
 
-def _show_page(records: Sequence[WalRecord], next_cursor: str | None) -> None:
+def _show_page(records: Sequence[WalRecord], next_cursor: str | None, *, whole: bool) -> None:
     from tallgrass.cli.tables import cell, say, show_table  # noqa: PLC0415 - rich is for tables
 
     if not records:
-        say("No unit is in quarantine.")
+        say("No unit is in quarantine." if whole else "No unit in quarantine matches.")
         return
     show_table(
         ("wal_id", "dataset", "held since", "error", "attempts", "newer", "object"),

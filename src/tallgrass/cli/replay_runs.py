@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from tallgrass.bootstrap.replay_runs import find_run, replayed_records
+from tallgrass.bootstrap.replay_runs import find_run, page_of_runs, replayed_records
 from tallgrass.cli.invocation import (
     PAGE_MAX,
     Invocation,
@@ -36,13 +36,16 @@ def list_runs(invocation: Invocation, *, limit: int, after: str | None, as_json:
     with invocation.stores(read_only=True) as stores:
         if after is not None:
             find_run(stores, after)
-        page = stores.replay_runs.each(after=after, size=limit)
-        found = [(run, report_of(run, stores.replay_runs.counts(run))) for run in page]
+        found, more = page_of_runs(stores, after=after, limit=limit)
     if as_json:
-        print_json({"runs": [run_document(run, report) for run, report in found]})
+        told = [run_document(run, report) for run, report in found]
+        print_json({"runs": told, "next_cursor": more})
         return
-    from tallgrass.cli.tables import show_table  # noqa: PLC0415 - rich is for people only
+    from tallgrass.cli.tables import say, show_table  # noqa: PLC0415 - rich is for people only
 
+    if not found:
+        say("There are no runs." if after is None else "There are no more runs.")
+        return
     show_table(
         ("run", "state", "reason", "by", "planned", "done", "failed", "mismatches", "started"),
         [
@@ -60,6 +63,8 @@ def list_runs(invocation: Invocation, *, limit: int, after: str | None, as_json:
             for run, report in found
         ],
     )
+    if more is not None:
+        say(f"More: --after {more}", style="dim")
 
 
 @runs.command(name="show", epilog=examples("tallgrass replay runs show RUN_ID"))

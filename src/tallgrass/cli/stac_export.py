@@ -107,8 +107,11 @@ def export(  # noqa: PLR0913 - one parameter an option
 def _target(form: str, folder: str | None, file: str | None) -> str:
     wanted, other = (folder, file) if form == STATIC else (file, folder)
     name, instead = ("--dir", "--file") if form == STATIC else ("--file", "--dir")
-    if wanted is None or other is not None:
+    if other is not None:
         message = f"--format {form} goes to {name}, not to {instead}"
+        raise click.UsageError(message)
+    if wanted is None:
+        message = f"say where --format {form} goes to: {name}"
         raise click.UsageError(message)
     if form == GEOPARQUET and wanted == STDIO:
         message = "--format geoparquet needs a file: its end is written with its beginning in mind"

@@ -1,5 +1,6 @@
 """What is said of a node and of a call of it, and what a strict runner wants to hear."""
 
+import inspect
 import platform
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
@@ -55,6 +56,19 @@ class WrappedNode:
     runner: Any
     declaration: NodeDeclaration
     retry: RetryPolicy | None
+
+
+def require_plain(function: Any) -> Any:
+    """Return the function of a plain call; an async one is refused before the log knows the node.
+
+    There it would have failed for good, and the right call after it with it.
+    """
+    if inspect.iscoroutinefunction(function):
+        raise InvalidInput(
+            "the node's function is async: use `arun`, or await the wrapped node",
+            code="node_declaration_invalid",
+        )
+    return function
 
 
 def marked(function: Callable[..., Any], node: WrappedNode) -> Callable[..., Any]:

@@ -182,6 +182,8 @@ def reliable(
     `strict` (as the runner, if nothing is said): a node left out, or added later and not wrapped,
     is refused when the graph is compiled. Else what is added later is wrapped then.
     """
+    if isinstance(builder, Pregel):
+        raise _invalid("the graph is compiled: wrap its builder, and compile what is returned")
     made = _Wrapping(builder, runner, options or {}, common)
     strict = runner.strict if strict is None else strict
     made.wrap_all()
@@ -202,6 +204,8 @@ def reliable(
 
 def require_reliable(graph: Pregel[Any, Any, Any, Any], *, unwrapped: tuple[str, ...] = ()) -> None:
     """Refuse a compiled graph with a node that no runner executes, or with policies beside it."""
+    if not isinstance(graph, Pregel):
+        raise _invalid("the graph is not compiled yet, and compiling may add nodes to it")
     for name, node in graph.nodes.items():
         if name == _START or name in unwrapped:
             continue

@@ -35,6 +35,7 @@ from tallgrass.nodes.declarations import (
     marked,
     nowhere,
     require_complete,
+    require_plain,
     require_retry,
 )
 from tallgrass.nodes.entries import Kind, TaskId
@@ -204,7 +205,7 @@ class NodeRunner:
         self, declaration: NodeDeclaration, inputs: Any, function: Work, *, code: Any, asked: Asked
     ) -> Any:
         """Execute a declared node; its version is derived from `code` where none is given."""
-        execution = self._execution(declaration, inputs, function, code, asked)
+        execution = self._execution(declaration, inputs, require_plain(function), code, asked)
         return drive(execution.steps(), self._sleep)
 
     async def acall(

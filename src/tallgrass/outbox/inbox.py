@@ -63,4 +63,11 @@ def _note(tx: CallerTransaction, consumer: str, event_key: str) -> bool:
     for name, text in given:
         if not isinstance(text, str) or not text.strip():
             raise InvalidInput(f"{name} must be a text that is not blank, not {text!r}")
+        if not _is_storable(text):
+            raise InvalidInput(f"{name} holds a NUL or half a character: {text!r}")
     return tx.write("insert_handled", [(consumer, event_key)], now=tx.now()) == 1
+
+
+def _is_storable(text: str) -> bool:
+    """Tell what every database keeps as it is: no NUL, no half of a character."""
+    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from tallgrass.clock import format_instant
-from tallgrass.error_codes import is_unit_code, nearest
+from tallgrass.error_codes import CodeScope, is_unit_code, nearest
 from tallgrass.errors import InvalidInput
 from tallgrass.governance.policy import ReplayMode
 from tallgrass.ledger.vocabulary import Intent, Status
@@ -203,7 +203,8 @@ def _require_words(selection: Selection) -> None:
             raise _invalid(f"{wal_id!r} is not a wal_id")
     for code in selection.error_codes:
         if not is_unit_code(code):
-            raise _invalid(f"no unit can have the code {code!r}{nearest(code)}")
+            near = nearest(code, scope=CodeScope.UNIT)
+            raise _invalid(f"no unit can have the code {code!r}{near}")
     prefix = selection.bucket_prefix
     if prefix is not None and not _PREFIX.fullmatch(prefix):
         raise _invalid(f"a bucket prefix is like s3://noaa-goes19/GLM-L2-LCFA/, not {prefix!r}")

@@ -6,7 +6,7 @@ import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from tallgrass.error_codes import is_unit_code, nearest
+from tallgrass.error_codes import CodeScope, is_unit_code, nearest
 from tallgrass.errors import InvalidInput
 from tallgrass.ledger.record_filter import RecordFilter
 from tallgrass.ledger.vocabulary import Intent, Status, word
@@ -122,5 +122,6 @@ def _require_sensible(wanted: RecordFilter) -> None:
     if wanted.stale and set(wanted.statuses) - {Status.SUCCEEDED}:
         raise InvalidInput("--stale means succeeded units; leave --status out")
     if wanted.error_code is not None and not is_unit_code(wanted.error_code):
-        message = f"no unit can have the code {wanted.error_code!r}{nearest(wanted.error_code)}"
+        near = nearest(wanted.error_code, scope=CodeScope.UNIT)
+        message = f"no unit can have the code {wanted.error_code!r}{near}"
         raise InvalidInput(message, code="unknown_code")

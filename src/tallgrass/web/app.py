@@ -1,6 +1,7 @@
 """The application: routes of stac-fastapi over a catalog, and one form for all errors."""
 
 import logging
+from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
@@ -142,10 +143,7 @@ def _add_error_answers(app: FastAPI) -> None:
         return answer
 
     def unreadable(_request: Request, error: Any) -> Response:
-        found = [
-            f"{'.'.join(str(part) for part in each['loc'][1:])}: {each['msg']}"
-            for each in error.errors()[:_PROBLEMS_MAX]
-        ]
+        found = [_what_is_wrong(each) for each in error.errors()[:_PROBLEMS_MAX]]
         return problem(_BAD_REQUEST, "invalid_input", "; ".join(found))
 
     app.add_exception_handler(TallgrassError, refused)
@@ -153,6 +151,14 @@ def _add_error_answers(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, unreadable)
     app.add_middleware(Answering)
     app.add_middleware(Heads)
+
+
+def _what_is_wrong(found: Mapping[str, Any]) -> str:
+    """Say what pydantic found, and where: in a member by its name, or in the whole body."""
+    if found["type"] == "json_invalid":
+        return f"body: not JSON: {found['ctx']['error']}"
+    place, *member = (str(part) for part in found["loc"])
+    return f"{'.'.join(member) or place}: {found['msg'].removeprefix('Value error, ')}"
 
 
 def _status_of(error: TallgrassError) -> int:

@@ -43,7 +43,8 @@ class PostSearch(BaseSearchPostRequest):
     def _an_object(cls, value: object) -> object:
         """Refuse what is no object, before the library takes it for one."""
         if not isinstance(value, dict):
-            raise ValueError("not an object")  # noqa: TRY004 - what pydantic turns into a 400
+            message = "must be a JSON object, sent as application/json"
+            raise ValueError(message)  # noqa: TRY004 - what pydantic turns into a 400
         return value
 
     @field_validator("collections", mode="before")
