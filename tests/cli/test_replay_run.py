@@ -207,7 +207,7 @@ class TestRefusals:
             (["--since", "2026-01-01", *REASON], 3, "scope_too_broad"),
             ([*GLM, "--reason", "because", "--confirm"], 2, "unknown replay reason"),
             ([*GLM, "--reason", "none", "--confirm"], 2, "other than 'none'"),
-            ([*GLM, "--reason", "backfill"], 2, "say --confirm"),
+            ([*GLM, "--reason", "backfill"], 2, "say --yes"),
             (["--reason", "backfill", "--confirm"], 2, "nothing is selected"),
             (["--replay-run-id", "nobody", "--confirm"], 1, "there is no run"),
             (["runs", "show", "nobody"], 1, "there is no run"),

@@ -102,6 +102,27 @@ def test_every_help_has_an_example(path: tuple[str, ...]) -> None:
         assert "--output" in text
 
 
+#: Options of what is done under governance, and their longer names.
+GOVERNED = {
+    "--change": "--change-ref",
+    "--incident": "--incident-ref",
+    "--approval": "--approval-id",
+    "--yes": "--confirm",
+}
+
+
+def test_options_of_governance_are_alike_in_every_verb() -> None:
+    """Whoever knows one verb knows the others: either name is understood wherever one is."""
+    having: dict[str, int] = dict.fromkeys(GOVERNED, 0)
+    for path in ALL:
+        for option in command_of(path).params:
+            for short, long in GOVERNED.items():
+                if {short, long} & set(option.opts) and path != ("nodes", "cache", "clear"):
+                    assert option.opts == [short, long], path
+                    having[short] += 1
+    assert having == {"--change": 3, "--incident": 3, "--approval": 5, "--yes": 2}
+
+
 #: Groups that are no command themselves.
 GROUPS = {
     path: group

@@ -10,6 +10,7 @@ import click
 from tallgrass.bootstrap.backfilling import BackfillRequest, Surroundings, order_of, run_backfill
 from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.stores import open_current_stores
+from tallgrass.cli.governed_options import approval_option, change_option, incident_option
 from tallgrass.cli.identity import acting, actor_option
 from tallgrass.cli.invocation import (
     FiniteRange,
@@ -57,15 +58,15 @@ from tallgrass.views.times import time_or_date
 @click.option(
     "--reason", default="backfill", show_default=True, metavar="CODE", help="Why, for the log."
 )
-@click.option("--change-ref", metavar="REF", help="The open change record that it belongs to.")
-@click.option("--incident-ref", metavar="REF", help="The open incident that it belongs to.")
+@change_option
+@incident_option
 @click.option(
     "--plan-out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="With --dry-run: write the order there, for an approval.",
 )
-@click.option("--approval", metavar="ID", help="The approval that was given for the order.")
+@approval_option("The approval that was given for the order.")
 @actor_option
 @output_option
 @pass_invocation
@@ -86,7 +87,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     change_ref: str | None,
     incident_ref: str | None,
     plan_out: Path | None,
-    approval: str | None,
+    approval_id: str | None,
     actor: str | None,
     as_json: bool,
 ) -> None:
@@ -112,9 +113,9 @@ def command(  # noqa: PLR0913 - one parameter an option
         rate=rate,
         dry_run=dry_run,
         reason=reason,
-        change_ref=_given("--change-ref", change_ref),
-        incident_ref=_given("--incident-ref", incident_ref),
-        approval_id=approval,
+        change_ref=_given("--change", change_ref),
+        incident_ref=_given("--incident", incident_ref),
+        approval_id=approval_id,
     )
     catalogue = open_catalogue(config)
     if plan_out is not None:

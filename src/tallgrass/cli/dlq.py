@@ -14,6 +14,12 @@ from tallgrass.bootstrap.draining import DeadLetterDesk, DrainOptions, DrainPlan
 from tallgrass.bootstrap.replay_reporting import reported
 from tallgrass.bootstrap.stores import Stores, open_current_stores
 from tallgrass.cli import dlq_view
+from tallgrass.cli.governed_options import (
+    approval_option,
+    change_option,
+    incident_option,
+    yes_option,
+)
 from tallgrass.cli.identity import acting, actor_option
 from tallgrass.cli.invocation import (
     FiniteRange,
@@ -45,7 +51,7 @@ _EXCEEDED = 1
     epilog=examples(
         "tallgrass dlq classify",
         "tallgrass dlq plan --cause connectivity --file drain.jsonl",
-        "tallgrass dlq drain --plan drain.jsonl --change-ref CHG-2041 "
+        "tallgrass dlq drain --plan drain.jsonl --change CHG-2041 "
         "--remediation 'endpoint restored' --yes",
     ),
 )
@@ -167,9 +173,9 @@ def plan(
 
 @command.command(
     epilog=examples(
-        "tallgrass dlq drain --plan drain.jsonl --incident-ref INC-7 "
+        "tallgrass dlq drain --plan drain.jsonl --incident INC-7 "
         "--remediation 'network restored' --yes",
-        "tallgrass dlq drain --plan drain.jsonl --change-ref CHG-2041 "
+        "tallgrass dlq drain --plan drain.jsonl --change CHG-2041 "
         "--remediation 'grammar mended' --to replay-queue --yes",
     )
 )
@@ -181,10 +187,10 @@ def plan(
     metavar="FILE",
     help="The plan that `dlq plan` wrote.",
 )
-@click.option("--change-ref", metavar="REF", help="The open change record that it belongs to.")
-@click.option("--incident-ref", metavar="REF", help="The open incident that it belongs to.")
+@change_option
+@incident_option
 @click.option("--remediation", metavar="TEXT", help="How the cause was mended; kept in the log.")
-@click.option("--approval-id", metavar="ID", help="The approval that was given for the plan.")
+@approval_option("The approval that was given for the plan.")
 @click.option(
     "--to",
     "target",
@@ -199,7 +205,7 @@ def plan(
     "--max-events", type=click.IntRange(1), metavar="N", help="Send at most N letters now."
 )
 @click.option("--dry-run", is_flag=True, help="Tell what it would do, change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can answer.")
+@yes_option
 @_with(_THRESHOLDS)
 @actor_option
 @output_option
@@ -219,7 +225,7 @@ def drain(  # noqa: PLR0913 - one a flag
     rate: float | None,
     max_events: int | None,
     dry_run: bool,
-    yes: bool,
+    confirmed: bool,
     actor: str | None,
     as_json: bool,
     **limits: int,
@@ -229,7 +235,7 @@ def drain(  # noqa: PLR0913 - one a flag
     Broken off at any point, the same command goes on. Without a plan, an open reference and a word
     on what was mended it is refused.
     """
-    if not (yes or dry_run) and (as_json or not sys.stdin.isatty()):
+    if not (confirmed or dry_run) and (as_json or not sys.stdin.isatty()):
         message = "nobody can be asked here: say --yes to drain"
         raise click.UsageError(message)
     config = invocation.use({"queue.url": queue})
@@ -252,7 +258,7 @@ def drain(  # noqa: PLR0913 - one a flag
         if dry_run:
             dlq_view.show_preview(prepared.plan, desk.preview(prepared.plan), as_json=as_json)
             return
-        if not yes:
+        if not confirmed:
             click.confirm(dlq_view.question(prepared), abort=True, err=True)
         with dlq_view.bar(len(prepared.plan.rows)) as progress:
             options = DrainOptions(

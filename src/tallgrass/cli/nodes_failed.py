@@ -8,6 +8,7 @@ import click
 
 from tallgrass.bootstrap.node_clearing import clear_failed as clear
 from tallgrass.bootstrap.nodes import plan_clearing, plan_rerun
+from tallgrass.cli.governed_options import approval_option
 from tallgrass.cli.identity import proved
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.nodes_folder import folder_option, nodes_folder
@@ -128,16 +129,12 @@ def plan_rerun_command(
 
 @click.command(
     name="clear-failed",
-    epilog=examples("tallgrass nodes clear-failed 2026-11-16 publish --approval-id 3f0a5b1c-…"),
+    epilog=examples("tallgrass nodes clear-failed 2026-11-16 publish --approval 3f0a5b1c-…"),
 )
 @click.argument("run_id", metavar="RUN")
 @click.argument("node_id", metavar="NODE")
 @_task_option
-@click.option(
-    "--approval-id",
-    metavar="ID",
-    help="The approval; `tallgrass nodes plan-clear` writes the plan to ask for one.",
-)
+@approval_option("The approval; `tallgrass nodes plan-clear` writes the plan to ask for one.")
 @folder_option
 @output_option
 @pass_invocation

@@ -13,6 +13,7 @@ from tallgrass.bootstrap.governing import (
     release_units,
     released_document,
 )
+from tallgrass.cli.governed_options import approval_option
 from tallgrass.cli.identity import acting, actor_option, proved, require_somebody
 from tallgrass.cli.invocation import PAGE_MAX, Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.text import print_json
@@ -133,12 +134,7 @@ def hold(
     epilog=examples("tallgrass quarantine release 00e6e7b5-… 00e6e7b6-… --approval 3f0a5b1c-…")
 )
 @click.argument("names", metavar="ID|URI…", nargs=-1, required=True)
-@click.option(
-    "--approval",
-    "approval_id",
-    metavar="ID",
-    help="The approval; `tallgrass approvals request --release WAL_ID` asks for one.",
-)
+@approval_option("The approval; `tallgrass approvals request --release WAL_ID` asks for one.")
 @output_option
 @pass_invocation
 def release(

@@ -154,8 +154,8 @@ def _require_no_dry_flags(
 
 
 def _require_no_run_flags(ctx: click.Context, flags: RunFlags) -> None:
-    if flags.plan is not None or flags.approval is not None or flags.confirm:
-        message = "--plan, --approval and --confirm run something: leave out --dry-run"
+    if flags.plan is not None or flags.approval_id is not None or flags.confirmed:
+        message = "--plan, --approval and --yes run something: leave out --dry-run"
         raise click.UsageError(message, ctx=ctx)
 
 
@@ -173,8 +173,8 @@ def plan_request(
         reason=reason,
         replay_run_id=replay_run_id,
         env=env,
-        incident_ref=flags.incident,
-        change_ref=flags.change,
+        incident_ref=flags.incident_ref,
+        change_ref=flags.change_ref,
         policy_ref=flags.policy_ref,
         expected=flags.expected,
         forced=flags.force,

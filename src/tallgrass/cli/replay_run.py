@@ -17,7 +17,13 @@ from tallgrass.bootstrap.replay_preparing import Prepared, ReplayRequest, prepar
 from tallgrass.bootstrap.replay_reporting import reported
 from tallgrass.bootstrap.replaying import RunOptions, run_replay
 from tallgrass.bootstrap.stores import open_current_stores
-from tallgrass.cli.identity import acting
+from tallgrass.cli.governed_options import (
+    approval_option,
+    change_option,
+    incident_option,
+    yes_option,
+)
+from tallgrass.cli.identity import acting, actor_option
 from tallgrass.cli.invocation import FiniteRange, Invocation
 from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.text import print_json, printable
@@ -39,16 +45,16 @@ class RunFlags:
     """What the options of a run say together."""
 
     plan: Path | None
-    approval: str | None
+    approval_id: str | None
     rate: float | None
     max_mismatches: int
     expected: tuple[str, ...]
     policy_ref: str | None
-    change: str | None
-    incident: str | None
+    change_ref: str | None
+    incident_ref: str | None
     force: bool
     work: bool
-    confirm: bool
+    confirmed: bool
     actor: str | None
 
 
@@ -67,7 +73,7 @@ _OPTIONS = (
         metavar="FILE",
         help="Run this plan, as --dry-run --plan-out wrote it.",
     ),
-    click.option("--approval", metavar="ID", help="The approval that was given for the plan."),
+    approval_option("The approval that was given for the plan."),
     click.option(
         "--rate",
         type=FiniteRange(0.001),
@@ -92,8 +98,8 @@ _OPTIONS = (
     click.option(
         "--policy-ref", metavar="REF", help="The policy that this brings in; it must be in force."
     ),
-    click.option("--change", metavar="REF", help="The change record that it belongs to."),
-    click.option("--incident", metavar="REF", help="The incident; the reason incident needs it."),
+    change_option,
+    incident_option,
     click.option(
         "--force", is_flag=True, help="Run again even what should give the same; by approved plan."
     ),
@@ -102,16 +108,12 @@ _OPTIONS = (
         default=True,
         help="Work on the units here, or leave them to the workers of ingest.",
     ),
-    click.option("--confirm", is_flag=True, help="Do not ask; needed where nobody can answer."),
-    click.option(
-        "--actor",
-        metavar="NAME",
-        help="Who does it, while no actor is set up; else your token tells (TALLGRASS_TOKEN).",
-    ),
+    yes_option,
+    actor_option,
 )
 _NAMES = (
-    "plan", "approval", "rate", "expected", "max_mismatches", "policy_ref", "change", "incident",
-    "force", "work", "confirm", "actor",
+    "plan", "approval_id", "rate", "expected", "max_mismatches", "policy_ref", "change_ref",
+    "incident_ref", "force", "work", "confirmed", "actor",
 )  # fmt: skip
 
 
@@ -147,7 +149,7 @@ def carry_out(
         plan_file=flags.plan,
         replay_run_id=replay_run_id,
         reason=reason,
-        approval_id=flags.approval,
+        approval_id=flags.approval_id,
         meant_for=meant_for,
     )
     with (
@@ -220,13 +222,13 @@ def _end(report: RunReport, again: str) -> None:
 
 
 def _require_answer(flags: RunFlags, *, as_json: bool) -> None:
-    if not flags.confirm and (as_json or not sys.stdin.isatty()):
-        message = "nobody can be asked here: say --confirm to run it"
+    if not flags.confirmed and (as_json or not sys.stdin.isatty()):
+        message = "nobody can be asked here: say --yes to run it"
         raise click.UsageError(message)
 
 
 def _ask(prepared: Prepared, by: Acting, flags: RunFlags) -> None:
-    if flags.confirm:
+    if flags.confirmed:
         return
     order, counts = prepared.order, prepared.by_action
     verb = "Resume" if prepared.resumed else "Begin"

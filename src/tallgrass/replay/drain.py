@@ -295,7 +295,7 @@ def require_documented(
         )
     if not (change_ref or "").strip() and not (incident_ref or "").strip():
         raise GuardRefused(
-            "say which change or incident it belongs to: --change-ref REF, or --incident-ref REF",
+            "say which change or incident it belongs to: --change REF, or --incident REF",
             guard=Rule.REFERENCE_MISSING.value,
         )
     if not (remediation or "").strip():
