@@ -134,11 +134,16 @@ def test_runs_are_listed_newest_first(folder: Path) -> None:
 
 def test_runs_are_chosen_by_status_and_number(folder: Path) -> None:
     """The limit counts what is shown, not what was looked at; another folder has none of them."""
-    by_status = nodes(folder, "runs", "--status", "succeeded", "--limit", "1").json["runs"]
-    assert [each["run_id"] for each in by_status] == ["hit"]
-    assert nodes(folder.parent, "runs").json == {"runs": []}
+    limited = nodes(folder, "runs", "--status", "succeeded", "--limit", "1").json
+    by_status, more = limited["runs"], limited["more"]
+    assert ([each["run_id"] for each in by_status], more) == (["hit"], True)
+    assert nodes(folder.parent, "runs").json == {"runs": [], "more": False}
     told = tallgrass("nodes", "runs", env={"TALLGRASS_NODES_FOLDER": str(folder)})
     assert [line.split()[0] for line in told.out.splitlines()[1:]] == ["asks", "bad", "hit", "good"]
+    some = tallgrass("nodes", "runs", "--dir", str(folder), "--limit", "3").out
+    assert some.splitlines()[-1] == "There are more: --limit 6 shows older ones too."
+    none = tallgrass("nodes", "runs", "--dir", str(folder), "--status", "damaged").out
+    assert none.strip() == f"No run below {folder} is damaged."
 
 
 def test_a_damaged_run_is_told_and_hides_no_other(folder: Path) -> None:

@@ -113,6 +113,15 @@ def test_the_last_approver_stays(backend: Backend) -> None:
     people.stores.actors.revoke("bob", by=people.bob)
 
 
+@pytest.mark.parametrize("name", ["ann\nbob", "a" * 201, "\x1b[2J"])
+def test_a_mere_name_is_one_short_line(backend: Backend, name: str) -> None:
+    """A name that nobody proves is read by people in the log: it must not spoil that."""
+    stores = backend.open()
+    with pytest.raises(InvalidInput, match="one line"):
+        stores.switches.set(SwitchScope.INGEST, "*", is_on=True, actor=name, reason="x")
+    assert backend.sql("SELECT actor FROM audit_log") == []
+
+
 def test_a_mere_name_acts_only_while_no_actor_is_set_up(backend: Backend) -> None:
     """It is logged as not proved; later every store refuses it, and one that claims a role."""
     stores = backend.open()

@@ -93,7 +93,7 @@ def test_references_are_refused_that_say_nothing(backend: Backend, kind: Referen
     changes = backend.open().changes
     for ref, title, by in (
         (" ", "t", "ann"), ("", "t", "ann"), ("A B", "t", "ann"), ("A\n", "t", "ann"),
-        ("A", " ", "ann"), ("A", "t", " "),
+        ("A", " ", "ann"), ("A", "t", " "), ("A", "t" * 1001, "ann"),
     ):  # fmt: skip
         with pytest.raises(InvalidInput):
             changes.open(kind, ref, title=title, by=by)

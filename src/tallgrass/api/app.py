@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 
 import tallgrass
 from tallgrass.api import (
@@ -35,6 +35,7 @@ from tallgrass.api import (
 )
 from tallgrass.api.answers import answer
 from tallgrass.api.guards import Guards, SignedInOnly
+from tallgrass.api.parameters import only_known_parameters
 from tallgrass.api.problems import API, SCHEMA, add_problem_answers
 from tallgrass.api.service import Service
 from tallgrass.api.sign_in import Viewer
@@ -86,7 +87,7 @@ def create_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     for router in ROUTERS:
-        app.include_router(router, prefix=API)
+        app.include_router(router, prefix=API, dependencies=[Depends(only_known_parameters)])
     app.add_api_route(f"{API}/openapi.json", _openapi, methods=["GET"], include_in_schema=False)
     app.mount("/stac", SignedInOnly(build_app(service.items)))
     add_problem_answers(app)

@@ -43,7 +43,8 @@ _OBJECTS = {"type": "array", "items": {"type": "object"}}
 
 @router.get(
     "/runs",
-    responses=documented() | documents("Runs, the newest first.", runs=_OBJECTS),
+    responses=documented()
+    | documents("Runs, the newest first.", runs=_OBJECTS, more={"type": "boolean"}),
     response_class=Response,
 )
 def list_runs(
@@ -54,9 +55,8 @@ def list_runs(
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = 50,
 ) -> Response:
     """List runs among the newest thousand; `unfinished`: at work, waiting, or cut off."""
-    return answer(
-        request, {"runs": plain(newest_runs(folder_of(here), status, limit, among=RUNS_MAX))}
-    )
+    found, more = newest_runs(folder_of(here), status, limit, among=RUNS_MAX)
+    return answer(request, {"runs": plain(found), "more": more})
 
 
 @router.get(

@@ -13,14 +13,17 @@ from tallgrass.nodes.wal_store import WalStore
 
 def newest_runs(
     root: Path, wanted: RunStatus | None, limit: int, *, among: int | None = None
-) -> list[RunSummary]:
-    """Return the newest runs that stand so; no more journals are read than it takes.
+) -> tuple[list[RunSummary], bool]:
+    """Return the newest runs that stand so, and whether there are more of them.
+
+    No more journals are read than it takes.
 
     With `among`, only so many of the newest are looked at, however few stand so.
     """
     wal = WalStore(root / "wal")
     found = (_summary(wal, run_id) for run_id in islice(wal.newest_run_ids(), among))
-    return list(islice((each for each in found if wanted in {None, each.status}), limit))
+    wished = list(islice((each for each in found if wanted in {None, each.status}), limit + 1))
+    return wished[:limit], len(wished) > limit
 
 
 def _summary(wal: WalStore, run_id: str) -> RunSummary:

@@ -73,11 +73,11 @@ def runs(
     """
     root = nodes_folder(invocation, folder)
     wanted = None if status is None else RunStatus(status)
-    found = newest_runs(root, wanted, limit)
+    found, more = newest_runs(root, wanted, limit)
     if as_json:
-        print_json({"runs": plain(found)})
+        print_json({"runs": plain(found), "more": more})
     else:
-        show_runs(found, root)
+        show_runs(found, root, status=status, more=more)
 
 
 @command.command(

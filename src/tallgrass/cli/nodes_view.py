@@ -20,12 +20,12 @@ _STYLES = {
 _SHORT = 16
 
 
-def show_runs(found: Sequence[RunSummary], root: Path) -> None:
-    """Print runs under their columns."""
+def show_runs(found: Sequence[RunSummary], root: Path, *, status: str | None, more: bool) -> None:
+    """Print runs under their columns, and that there are more."""
     from tallgrass.cli.tables import cell, say, show_table  # noqa: PLC0415 - not for JSON
 
     if not found:
-        say(f"No such run below {root}.")
+        say(f"No run below {root}{f' is {status}' if status else ''}.")
         return
     show_table(
         ("run", "status", "begun", "last entry", "nodes", "tasks", "attempts", "failed", "problem"),
@@ -37,6 +37,8 @@ def show_runs(found: Sequence[RunSummary], root: Path) -> None:
         right=("nodes", "tasks", "attempts", "failed"),
         wide=("problem",),
     )  # fmt: skip
+    if more:
+        say(f"There are more: --limit {2 * len(found)} shows older ones too.", style="dim")
 
 
 def show_run(summary: RunSummary, tasks: Sequence[Mapping[str, Any]]) -> None:

@@ -39,7 +39,7 @@ def show_runs(
         "nodes.html",
         signed=signed,
         place=PLACE,
-        runs=newest_runs(root, wanted, LIMIT_DEFAULT, among=RUNS_MAX),
+        runs=newest_runs(root, wanted, LIMIT_DEFAULT, among=RUNS_MAX)[0],
         limit=LIMIT_DEFAULT,
         given=status,
         statuses=[each.value for each in RunStatus],

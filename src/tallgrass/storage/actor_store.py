@@ -29,6 +29,9 @@ from tallgrass.storage.unit_of_work import Row, Transaction
 
 Result = TypeVar("Result")
 
+#: Of a name that nobody proves.
+_NAME_CHARS_MAX = 200
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredActor:
@@ -191,6 +194,8 @@ def require_acting(tx: Transaction, acting: Acting, role: Role, what: str) -> di
         return {"role": require_proved(tx, acting, role, what).role.value}
     if not acting.strip():
         raise InvalidInput("who does it? an actor is needed")
+    if not acting.isprintable() or len(acting) > _NAME_CHARS_MAX:
+        raise InvalidInput(f"a name is one line of at most {_NAME_CHARS_MAX} characters")
     if tx.select("any_actor"):
         raise NotAuthorized(f"{acting} has not proved who it is", code="unknown_actor")
     return {"proved": False}

@@ -12,6 +12,8 @@ from tallgrass.storage.rows import instant, instant_or_none
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Row, Transaction
 
+TITLE_CHARS_MAX = 1000
+
 
 class ChangeStore:
     """Opens and closes references; a closed one stays as it is."""
@@ -26,6 +28,8 @@ class ChangeStore:
         require_ref(ref)
         if not title.strip():
             raise InvalidInput(f"{kind.words} needs a title")
+        if len(title) > TITLE_CHARS_MAX:
+            raise InvalidInput(f"a title has at most {TITLE_CHARS_MAX} characters")
 
         def work(tx: Transaction) -> Reference:
             lock_governance(tx)
