@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -387,3 +387,17 @@ def test_the_configured_policies_are_those_that_count(office: Office) -> None:
     releases = open_releases(scene.backend.config(), scene.stores)
     done = releases.release([wal_id], approval_id=office.approved(wal_id), by=office.operator)
     assert done.wal_ids == (wal_id,)
+
+
+def test_a_hold_is_proved(office: Office) -> None:
+    """A mere name, and an actor whose token nobody showed, hold nothing; the log keeps both."""
+    scene = office.scene
+    wal_id = scene.fail()
+    before = scene.row(wal_id)
+    for nobody in (office.operator.name, replace(office.operator, proof="")):
+        with pytest.raises(NotAuthorized):
+            scene.stores.interventions.quarantine(
+                [(wal_id, before["version"])], reason="looks wrong", actor=nobody
+            )
+    assert scene.row(wal_id) == before
+    assert [entry[1] for entry in scene.audit(wal_id)] == ["quarantine_refused"] * 2
