@@ -64,6 +64,34 @@ def test_a_release_is_asked_for_approved_and_done_by_pages(
     assert "by otto" in told
 
 
+@pytest.mark.parametrize(("number", "dataset"), [(10, "hrrr"), (20, "nexrad-l2")])
+def test_a_unit_is_held_by_its_page(
+    console: Console, people: People, backend: Backend, number: int, dataset: str
+) -> None:
+    """Failed or pending, it waits for a person then; a page that is behind is refused."""
+    otto, path = console.browser_of(people.otto), place_of(backend, number, dataset)
+    version = shown_version(otto, path)
+    held = otto.send_form(f"{path}/hold", version=version, reason="wrong calibration")
+    assert held.status_code == 303, held.text
+    page = otto.get(held.headers["location"]).text
+    assert "Held. It waits for a person" in words(page)
+    assert "Ask for a release" in page
+    assert "Hold it" not in page
+    told = backend.sql("SELECT actor, reason FROM wal_transitions WHERE kind = 'quarantine'"
+                       " AND reason = 'wrong calibration'")  # fmt: skip
+    assert told == [("otto", "wrong calibration")]
+    assert otto.send_form(f"{path}/hold", version=version, reason="again").status_code == 412
+    done = place_of(backend, 0)
+    finished = otto.send_form(f"{done}/hold", version=now_at(backend, done), reason="x")
+    assert (finished.status_code, "illegal" in finished.text) == (409, True)
+
+
+def now_at(backend: Backend, path: str) -> str:
+    """Return the version that a unit has now."""
+    wal_id = path.rpartition("/")[2]
+    return str(backend.sql("SELECT version FROM wal_records WHERE wal_id = ?", wal_id)[0][0])
+
+
 def test_who_may_not_is_told_why(console: Console, people: People, backend: Backend) -> None:
     """A viewer sees the button disabled with the reason; the form itself is refused."""
     path = place_of(backend, 12, "hrrr")
@@ -105,7 +133,7 @@ def test_a_unit_tells_its_life(console: Console, people: People, backend: Backen
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_each_state_has_its_next_step(backend: Backend) -> None:
-    """A failed unit is replayed, a succeeded one run again, the others wait."""
+    """A failed unit is replayed, a succeeded one run again, the others wait; two may be held."""
     scene = Scene(backend)
     scene.claim(unit(1))
     record = scene.stores.reader.page(RecordFilter()).records[0]
@@ -116,7 +144,9 @@ def test_each_state_has_its_next_step(backend: Backend) -> None:
         (Status.FAILED, Step.REPLAY),
         (Status.QUARANTINED, Step.ASK_FOR_RELEASE),
     ):
-        (found,) = next_steps(replace(record, status=status), role=Role.OPERATOR)
-        assert (found.step, found.refusal) == (step, None)
-        (found,) = next_steps(replace(record, status=status), role=Role.VIEWER)
-        assert (found.refusal is None) is (step is Step.WAIT)
+        first, *others = next_steps(replace(record, status=status), role=Role.OPERATOR)
+        assert (first.step, first.refusal) == (step, None)
+        can_be_held = status in {Status.PENDING, Status.FAILED}
+        assert [each.step for each in others] == [Step.HOLD] * can_be_held
+        for found in next_steps(replace(record, status=status), role=Role.VIEWER):
+            assert (found.refusal is None) is (found.step is Step.WAIT)

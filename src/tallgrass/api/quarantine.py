@@ -16,6 +16,7 @@ from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer, writer
 from tallgrass.bootstrap.approving import subject_of_release
 from tallgrass.bootstrap.governing import (
+    Moved,
     held_by,
     held_document,
     hold_units,
@@ -130,11 +131,10 @@ def hold(
     body: UnitsBody,
 ) -> Response:
     """Take pending or failed units out of the flow; one whose version has moved on is refused."""
-    with here.writing.lent() as stores:
+    with here.reading.lent() as stores:
         for each in body.units:
             _require_as_seen(stores, each.wal_id, each.version)
-        names = [each.wal_id for each in body.units]
-        held = hold_units(stores, names, reason=body.reason, by=actor)
+    held = hold_now(here, actor, [each.wal_id for each in body.units], body.reason)
     return done(held_document(held))
 
 
@@ -196,6 +196,12 @@ def ask_for_release(
             _require_as_seen(stores, wal_id, version)
         subject = subject_of_release(stores, here.policies, [wal_id for wal_id, _ in units])
         return stores.approvals.request(subject, reason=reason, by=actor)
+
+
+def hold_now(here: Service, actor: Actor, units: list[str], reason: str) -> Moved:
+    """Hold units, and tell which cannot be held."""
+    with here.writing.lent() as stores:
+        return hold_units(stores, units, reason=reason, by=actor)
 
 
 def release_now(

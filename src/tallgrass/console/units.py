@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 
 from tallgrass.api.etags import require_version
-from tallgrass.api.quarantine import ask_for_release, release_now
+from tallgrass.api.quarantine import ask_for_release, hold_now, release_now
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Signed, Viewer
 from tallgrass.bootstrap.stores import Stores
@@ -69,6 +69,18 @@ def show_unit(request: Request, here: Here, signed: Viewer, wal_id: Name) -> Res
         done=request.query_params.get("done", "")[:200],
         **_place(unit["item"]),
     )
+
+
+@router.post("/records/{wal_id}/hold")
+def hold(here: Here, sent: Sent, wal_id: Name) -> Response:
+    """Take the unit out of the flow, as the page showed it."""
+    actor = sent.actor(Role.OPERATOR, "quarantine")
+    reason = sent.text("reason")
+    name = _require_as_shown(here, wal_id, sent.version())
+    held = hold_now(here, actor, [name], reason)
+    for error in held.refused.values():
+        raise error
+    return back_to(f"/records/{name}", "Held. It waits for a person until it is released.")
 
 
 @router.post("/records/{wal_id}/ask-for-release")

@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from tallgrass.ledger.record import WalRecord
 
 
+_HOLD = "If it must not be tried again: held, it waits for a person until a release."
+
+
 class Step(StrEnum):
     """What somebody can do; each front knows how."""
 
+    HOLD = "hold"
     ASK_FOR_RELEASE = "ask_for_release"
     AWAIT_APPROVAL = "await_approval"
     RELEASE = "release"
@@ -71,6 +75,7 @@ def _by_status(
         text = "A replay puts it back through the same gates"
         text += "; by itself it is tried again." if record.due_at else "."
         yield NextStep(step=Step.REPLAY, text=text, refusal=refusal)
+        yield NextStep(step=Step.HOLD, text=_HOLD, refusal=refusal)
     elif record.status is Status.SUCCEEDED:
         text = "Nothing needs to be done. To run it again takes a plan that somebody else approves."
         if record.stale:
@@ -78,6 +83,7 @@ def _by_status(
         yield NextStep(step=Step.RUN_AGAIN, text=text, refusal=refusal)
     elif record.status is Status.PENDING:
         yield NextStep(step=Step.WAIT, text="It is due: a running worker takes it.")
+        yield NextStep(step=Step.HOLD, text=_HOLD, refusal=refusal)
     else:
         yield NextStep(step=Step.WAIT, text=f"{record.worker_id} works on it.")
 
