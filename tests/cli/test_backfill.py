@@ -100,7 +100,7 @@ def test_a_cap_and_a_rate_hold(pipeline: Pipeline) -> None:
 def test_reason_and_references_are_kept_in_the_log(pipeline: Pipeline) -> None:
     """A reference must be open; a blank one is none."""
     blank = quick(pipeline, *HOUR, "--actor", "ann", "--change-ref", " ")
-    assert (blank.code, "--change-ref names nothing" in blank.err) == (2, True)
+    assert (blank.code, "--change names nothing" in blank.err) == (2, True)
     unknown = quick(pipeline, *HOUR, "--actor", "ann", "--change-ref", "CHG-7")
     assert (unknown.code, "reference_unknown" in unknown.err) == (1, True)
     for verb, ref in (("changes", "CHG-7"), ("incidents", "INC-7")):
