@@ -195,7 +195,7 @@ CASES: list[tuple[str, Facts, str, str, str]] = [
     ("file-system", embedded(queue=trouble("database_on_network_filesystem", "on cifs")),
      "problem", "on cifs", "local disk"),
     ("database", facts(database=trouble("database_unreachable")),
-     "problem", "said so", "correct database.url"),
+     "problem", "said so", "make it (`tallgrass db migrate`) or correct its address (database.url"),
     ("database", embedded(database=trouble("database_unreachable")),
      "problem", "said so", "tallgrass db migrate"),
     ("database", facts(database=replace(DATABASE, schema="schema_outdated", problem="lacks 0003")),
