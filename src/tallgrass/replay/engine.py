@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tallgrass.replay.plan import PlanAction, PlannedAction, SkipReason
+from tallgrass.replay.plan import WORKING, PlannedAction, SkipReason
 from tallgrass.replay.run import Fate, RowCount, Run, RunReport, RunRules, RunState, report_of
 
 #: Rest between looks at work that others do, and at an ingest that lags.
@@ -20,8 +20,6 @@ LAG_REST_S = 1.0
 #: Why a batch waits.
 INGEST_LAGS = "ingest_lag"
 RATE = "rate"
-
-_PUT_TO_WORK = frozenset({PlanAction.REPLAY, PlanAction.RERUN})
 
 
 class RunStore(Protocol):
@@ -115,7 +113,7 @@ def batches_of(rows: Iterable[PlannedAction], pace: Pace) -> Iterator[list[Plann
     for row in rows:
         if row.reason == SkipReason.BEYOND_MAX_EVENTS:
             continue
-        works = row.action in _PUT_TO_WORK
+        works = row.action in WORKING
         if len(batch) == pace.batch or (works and working == together):
             yield batch
             batch, working = [], 0

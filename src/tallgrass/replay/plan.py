@@ -9,7 +9,7 @@ no time of its making, and ids of runs that nobody named are its only chance.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallgrass.canonical_json import canonical_bytes
 from tallgrass.governance.gate import Rule
@@ -37,6 +37,10 @@ class PlanAction(StrEnum):
     RERUN = "rerun"  # a succeeded unit is run again; its status stays
     HIT = "hit"  # its item is what a re-run would give: nothing to do
     SKIP = "skip"  # left alone; the reason says why
+
+
+#: What puts a unit to work.
+WORKING: Final = frozenset({PlanAction.REPLAY, PlanAction.RERUN})
 
 
 class SkipReason(StrEnum):

@@ -4,11 +4,12 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from tallgrass.governance.gate import Rule
 from tallgrass.replay.guards import Caps, Finding, approval_guard, record_guards, volume_guard
 from tallgrass.replay.plan import (
+    WORKING,
     Candidate,
     PlanAction,
     PlanHeader,
@@ -17,9 +18,6 @@ from tallgrass.replay.plan import (
     SkipReason,
     decide,
 )
-
-#: What puts a unit to work.
-_WORKING: Final = (PlanAction.REPLAY, PlanAction.RERUN)
 
 
 class _Sort(NamedTuple):
@@ -83,7 +81,7 @@ class PlanSummary:
     @property
     def events(self) -> int:
         """How many units the run would put to work."""
-        return sum(n for sort, n in self._sorts() if sort.action in _WORKING)
+        return sum(n for sort, n in self._sorts() if sort.action in WORKING)
 
     def batches(self, caps: Caps) -> int:
         """Return in how many batches they would go."""
@@ -162,7 +160,7 @@ class PlanStream:
         events = 0
         for candidate in candidates:
             action, reason = decide(candidate, self._rules)
-            if action in _WORKING:
+            if action in WORKING:
                 if events >= max_events:
                     action, reason = PlanAction.SKIP, SkipReason.BEYOND_MAX_EVENTS.value
                 else:
