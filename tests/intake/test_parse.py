@@ -351,9 +351,18 @@ def test_texts_in_a_message_share_one_bound() -> None:
     """Texts that are small enough alone are refused once they are too many values together."""
     text = base64.b64encode(b"[" + b"0," * 15_000 + b"0]").decode()
     message = parsed(json.dumps([{"attributes": {}, "data": text}] * 9))
-    shared = [fault for fault in message.faults if "more than 40000 values in all" in fault.message]
-    # 30,003 bytes each: two are not counted, the next two hold 30,002 values, the rest too many.
-    assert len(shared) == 5
+    shared = [fault for fault in message.faults if "more than 40000 values" in fault.message]
+    # 30,003 bytes each: one is not counted, the next two hold 30,004 values, the rest too many.
+    assert len(shared) == 6
+
+
+def test_lists_and_tables_in_a_message_share_a_bound_of_their_own() -> None:
+    """They take the most time: fewer of them are read than of other values."""
+    text = base64.b64encode(b"[" + b"[]," * 7_000 + b"[]]").decode()
+    message = parsed(json.dumps([{"attributes": {}, "data": text}] * 5))
+    shared = [fault for fault in message.faults if "lists and tables" in fault.message]
+    # 21,004 bytes each: one is not counted, the next two hold 14,004 lists, the rest too many.
+    assert len(shared) == 2
 
 
 @pytest.mark.parametrize(("records", "units"), [(1250, 1250), (1251, 0)])

@@ -15,13 +15,7 @@ from tallgrass.clock import parse_instant
 from tallgrass.errors import InvalidInput
 from tallgrass.intake.announced import RECORDS_MAX
 from tallgrass.intake.fields import short_text, table_of
-from tallgrass.intake.strict_json import (
-    BYTES_BEFORE_COUNTING,
-    VALUES_MAX,
-    StrictJsonError,
-    load_strict,
-    values_at_most,
-)
+from tallgrass.intake.strict_json import Allowance, load_strict
 
 #: A list, in it what SQS received, in it what SNS published: no real message is deeper.
 _DEPTH_MAX = 4
@@ -74,21 +68,15 @@ def instant_or_none(value: Any) -> datetime | None:
 class _Bounds:
     """What all that a body holds may be together, however it is nested."""
 
-    __slots__ = ("_bytes_uncounted", "_values_left", "parts")
+    __slots__ = ("_allowance", "parts")
 
     def __init__(self) -> None:
-        self._bytes_uncounted = BYTES_BEFORE_COUNTING
-        self._values_left = VALUES_MAX
+        self._allowance = Allowance()
         self.parts = 0
 
     def load(self, text: bytes) -> Any:
         """Load a JSON text that stands in the body."""
-        self._bytes_uncounted -= len(text)
-        if self._bytes_uncounted < 0:
-            self._values_left -= values_at_most(text)
-            if self._values_left < 0:
-                raise StrictJsonError(f"texts with more than {VALUES_MAX} values in all")
-        return load_strict(text)
+        return load_strict(text, self._allowance)
 
 
 def _open(value: Any, bounds: _Bounds, depth: int) -> list[Opened]:

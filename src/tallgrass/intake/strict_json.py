@@ -15,12 +15,14 @@ from tallgrass.errors import InvalidInput
 BYTES_MAX = 1 << 20
 #: A notification of the largest size has fewer; so many are read in a few milliseconds.
 VALUES_MAX = 40_000
+#: Of them lists and tables, which take the most time: a record of S3's has eight.
+CONTAINERS_MAX = 16_000
 DEPTH_MAX = 64
 #: What SQLite's and PostgreSQL's widest integer holds.
 INTEGER_MAX = (1 << 63) - 1
 INTEGER_MIN = -(1 << 63)
-#: A shorter text cannot have more values than VALUES_MAX, since each takes two characters.
-BYTES_BEFORE_COUNTING = 2 * VALUES_MAX
+#: A shorter text cannot have more than CONTAINERS_MAX values, since each takes two characters.
+_BYTES_BEFORE_COUNTING = 2 * CONTAINERS_MAX
 
 _INFINITY = float("inf")
 
@@ -29,12 +31,38 @@ class StrictJsonError(InvalidInput):
     """Bytes that are not the strict JSON that is read here."""
 
 
-def load_strict(data: bytes) -> Any:
-    """Return the JSON value; whatever is not strict or not within bounds is refused."""
+class Allowance:
+    """How many values the texts of a message may have together, however they are nested."""
+
+    __slots__ = ("_bytes_uncounted", "_containers_left", "_values_left")
+
+    def __init__(self) -> None:
+        self._bytes_uncounted = _BYTES_BEFORE_COUNTING
+        self._containers_left = CONTAINERS_MAX
+        self._values_left = VALUES_MAX
+
+    def take(self, text: bytes) -> None:
+        """Count what opens and separates values; signs inside texts count too."""
+        self._bytes_uncounted -= len(text)
+        if self._bytes_uncounted >= 0:
+            return
+        containers = text.count(b"[") + text.count(b"{")
+        self._containers_left -= containers
+        self._values_left -= containers + text.count(b",") + 1
+        if self._containers_left < 0:
+            raise StrictJsonError(f"more than {CONTAINERS_MAX} lists and tables")
+        if self._values_left < 0:
+            raise StrictJsonError(f"more than {VALUES_MAX} values")
+
+
+def load_strict(data: bytes, allowance: Allowance | None = None) -> Any:
+    """Return the JSON value; whatever is not strict or not within bounds is refused.
+
+    A text that stands in another takes of that one's allowance.
+    """
     if len(data) > BYTES_MAX:
         raise StrictJsonError(f"{len(data)} bytes; at most {BYTES_MAX} are read")
-    if len(data) > BYTES_BEFORE_COUNTING and values_at_most(data) > VALUES_MAX:
-        raise StrictJsonError(f"more than {VALUES_MAX} values")
+    (allowance or Allowance()).take(data)
     try:
         value = jiter.from_json(
             data, allow_inf_nan=False, cache_mode="keys", catch_duplicate_keys=True
@@ -43,11 +71,6 @@ def load_strict(data: bytes) -> Any:
         raise StrictJsonError(f"not strict JSON: {str(exc)[:200]}") from exc
     _require_bounds(value)
     return value
-
-
-def values_at_most(data: bytes) -> int:
-    """Count what separates and opens values; signs inside texts count too, so it may be fewer."""
-    return data.count(b",") + data.count(b"[") + data.count(b"{") + 1
 
 
 def _require_bounds(value: Any) -> None:
