@@ -430,6 +430,15 @@ def test_caps_and_batches_leave_the_rest_for_later(letters: Letters) -> None:
     assert letters.work() == 6
 
 
+def test_a_rate_lets_no_more_than_a_seconds_worth_go_at_once(letters: Letters) -> None:
+    """Five letters at two a second: two, two and one, with a rest after each, and no burst."""
+    letters.fail(*things(5))
+    waiting: list[int] = []
+    options = DrainOptions(rate=2.0, sleep=lambda _: waiting.append(letters.waiting()))
+    assert letters.drain(letters.plan(), options=options).sent == 5
+    assert waiting == [2, 4, 5]
+
+
 def test_a_plan_is_the_same_bytes_and_changes_nothing(letters: Letters) -> None:
     """Whatever order the letters come in: rows are in order of message ids, and nothing moves."""
     letters.fail(*things(5))

@@ -66,6 +66,7 @@ from tallgrass.replay.dead_letters import (
 )
 from tallgrass.replay.drain import Drain, DrainAround, DrainPace, fate_of
 from tallgrass.replay.drain_report import DrainReport, Thresholds, drain_report
+from tallgrass.replay.engine import within_rate
 from tallgrass.replay.plan import PlanAction
 from tallgrass.replay.run import Run, report_of
 from tallgrass.replay.selection import Selection
@@ -385,11 +386,9 @@ class DeadLetterDesk:
             max_events=min(plan.header.caps.max_events, options.max_events or LETTERS_MAX),
             batch=min(plan.header.caps.batch, options.batch or LETTERS_MAX),
         )
-        rate = caps.max_records_per_second
+        rate = min(caps.max_records_per_second, options.rate or caps.max_records_per_second)
         return DrainPace(
-            batch=caps.batch,
-            letters_per_s=min(rate, options.rate or rate),
-            max_events=caps.max_events,
+            batch=within_rate(caps.batch, rate), letters_per_s=rate, max_events=caps.max_events
         )
 
 
