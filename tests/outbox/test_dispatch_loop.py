@@ -287,6 +287,28 @@ def test_a_lane_that_cannot_go_on_ends_all(backend: Backend) -> None:
     assert not sink.sent
 
 
+def test_a_system_out_of_threads_leaves_no_lane_alone(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the last lane cannot start, those before it end, and whoever asked is told."""
+    scenes = [Scene(backend) for _ in range(2)]
+    lanes = [Lane(loop=scene.loop, close=scene.stores.close) for scene in scenes]
+    wake = SqliteWake(backend.path) if backend.name == "sqlite" else PostgresWake(backend.url)
+    start = threading.Thread.start
+
+    def refused(thread: threading.Thread) -> None:
+        if thread.name == "tallgrass-dispatch-1":
+            message = "can't start new thread"
+            raise RuntimeError(message)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with pytest.raises(RuntimeError, match="new thread"):
+        DispatchThreads(lanes, wake).run(DispatchUntil.STOPPED, lambda: False)
+    assert not [each for each in threading.enumerate() if each.name.startswith("tallgrass-")]
+    scenes[1].stores.close()
+
+
 class Alarm:
     """A wake that never rests: somebody writes all the time."""
 

@@ -65,13 +65,16 @@ class DispatchThreads:
             for number, (lane, woken) in enumerate(zip(self._lanes, self._woken, strict=True))
         ]
         waker = threading.Thread(target=self._listen, name="tallgrass-wake", daemon=True)
-        for thread in (waker, *threads):
-            thread.start()
+        started: list[threading.Thread] = []
         try:
+            # A system that is out of threads refuses one: those before it must not go on alone.
+            for thread in (waker, *threads):
+                thread.start()
+                started.append(thread)
             self._watch(threads, stop)
         finally:
             self._end()
-            for thread in (*threads, waker):
+            for thread in started:
                 thread.join()
 
     def _run_lane(
