@@ -272,6 +272,10 @@ def test_files_and_folders_are_judged(catalog: Backend, tmp_path: Path) -> None:
     assert done.out.endswith("5 documents: 4 valid, 1 invalid, 0 not judged\n")
     both = tallgrass("stac", "validate", str(lines), "--collection", "x", "--output", "json")
     assert (both.code, both.error["code"]) == (2, "invalid_input")
+    (tmp_path / "empty").mkdir()
+    nothing = tallgrass("stac", "validate", str(tmp_path / "empty"))
+    assert nothing.code == 2
+    assert "nothing was checked" in nothing.err
 
 
 def test_a_missing_schema_is_told_and_fetched_only_when_asked(tmp_path: Path) -> None:

@@ -105,6 +105,10 @@ def _judge_path(path: Path, validator: "StacValidator", report: ValidationReport
     from tallgrass.stac.validation import documents_in  # noqa: PLC0415
 
     files = sorted(_files_in(path)) if path.is_dir() else [path]
+    if not files:
+        # To call nothing valid would pass in every script whose export went wrong.
+        message = f"{path} has no file of JSON or JSON lines: nothing was checked"
+        raise click.UsageError(message)
     for file in files:
         for place, value in _values_in(file, report):
             for document in documents_in(value):
