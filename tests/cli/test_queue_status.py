@@ -17,20 +17,6 @@ if TYPE_CHECKING:
     from tests.support.aws import AwsServer
 
 
-@pytest.fixture
-def queue(tmp_path: Path) -> str:
-    """A queue with two visible messages, one in flight and one dead letter."""
-    url = f"sqlite:///{tmp_path / 'queue.db'}"
-    flags: dict[str, str | int] = {"queue.url": url, "queue.max_receive_count": 1}
-    opened = open_queue(load_config(environment={}, flags=flags))
-    opened.send([b"dies"])
-    opened.change_visibility([(m.receipt, 0) for m in opened.receive(1)])
-    opened.send([b"flies", b"waits", b"waits too"])
-    assert [m.body for m in opened.receive(1)] == [b"flies"]
-    opened.close()
-    return url
-
-
 def test_the_embedded_queue_is_counted(queue: str) -> None:
     """Name, kind, address, counts, age and settings; the flag names the queue to look at."""
     env = {"TALLGRASS_QUEUE_NAME": "second", "TALLGRASS_QUEUE_VISIBILITY_S": "120"}

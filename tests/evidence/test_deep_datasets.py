@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.datasets.definition import FileFormat
-from tallgrass.datasets.key_grammar import KeyMatch
 from tallgrass.evidence.hdf5_children import Hdf5Children
-from tallgrass.evidence.object_store import LocalObjects
-from tallgrass.evidence.readers import ObjectEvidenceReader
 from tallgrass.evidence.reading import Evidence
-from tallgrass.ledger.unit import EventMetadata, IngestUnit, ObjectReference
 from tallgrass.ledger.vocabulary import CheckStatus
 from tallgrass.operators.integrity_check import integrity_check
 from tallgrass.operators.metadata_extract import metadata_extract
 from tests.evidence.real_files import chunks, content
-from tests.support.builders import unit
+from tests.support.placed_objects import place_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,31 +116,6 @@ def children() -> Iterator[Hdf5Children]:
     made.close()
 
 
-def read(folder: Path, place: str, data: bytes, children: Hdf5Children) -> tuple[Any, ...]:
-    """Put an object into a folder and read it as a worker does."""
-    bucket, key = place.split("/", 1)
-    match = default_catalogue().route("aws", bucket, key)
-    assert isinstance(match, KeyMatch)
-    path = folder / place
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-    etag = hashlib.md5(data, usedforsecurity=False).hexdigest()
-    made = IngestUnit.of(
-        dataset=match.dataset.id,
-        object_uri=f"s3://{place}",
-        provider="aws",
-        queue="tests",
-        time_range_start=match.start,
-        time_range_end=match.end,
-        event=EventMetadata(event_time=unit(0).event.event_time),
-        object_ref=ObjectReference(etag=etag, size=len(data)),
-    )
-    reader = ObjectEvidenceReader(
-        LocalObjects(folder), lambda _: match.dataset.format, threads=1, attributes=children
-    )
-    return match, made, reader.read([made])[0]
-
-
 @pytest.mark.parametrize("place", CASES)
 def test_a_real_object_passes_the_checks(
     place: str, tmp_path: Path, children: Hdf5Children
@@ -153,7 +123,7 @@ def test_a_real_object_passes_the_checks(
     """A real file under its key is whole, is told by its header, and contradicts no key."""
     file, expected = CASES[place]
     data = chunks()[f"20260328-201457-{file}"] if file[:2] in {"00", "05"} else content(file)
-    match, made, answer = read(tmp_path, place, data, children)
+    match, made, answer = place_object(tmp_path, place, data, children)
     assert isinstance(answer, Evidence)
     assert {name: answer.header.get(name) for name in expected} == expected
     assert integrity_check(made, match.dataset, answer).status is CheckStatus.OK
@@ -169,5 +139,5 @@ def test_a_damaged_object_never_passes(
     file, _ = CASES[place]
     data = chunks()[f"20260328-201457-{file}"] if file[:2] in {"00", "05"} else content(file)
     data = data[: len(data) * 2 // 3] if damage == "cut" else bytes(len(data))
-    match, made, answer = read(tmp_path, place, data, children)
+    match, made, answer = place_object(tmp_path, place, data, children)
     assert integrity_check(made, match.dataset, answer).status is CheckStatus.FAILED

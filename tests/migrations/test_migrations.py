@@ -18,32 +18,13 @@ from tallgrass.storage.migrations import (
     require_current_schema,
     shipped_migrations,
 )
-from tests.support.backends import Backend
 from tests.support.builders import success, units
 from tests.support.processes import play
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.plugins.postgres import Databases
+    from tests.support.backends import Backend
 
 PROCESSES = 4
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    """A database that no migration has seen, of each kind in turn."""
-    if request.param == "sqlite":
-        made = Backend("sqlite", f"sqlite:///{tmp_path / 'empty.db'}")
-        yield made
-        made.close()
-        return
-    databases: Databases = request.getfixturevalue("postgres_databases")
-    made = Backend("postgres", databases.create())
-    yield made
-    made.close()
-    databases.drop(made.url)
 
 
 def extra(statements: str, number: int = 9001) -> Migration:

@@ -27,12 +27,9 @@ from tests.ops.judging import (
     violations,
     wait_until,
 )
-from tests.support.backends import Backend
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.plugins.postgres import Databases
+    from tests.support.backends import Backend
 
 UNITS = 40
 NEWEST = shipped_migrations("sqlite")[-1]
@@ -50,21 +47,6 @@ def release_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in removed:
         path.unlink()
     return folder
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def unprepared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    """A database without tables, of each kind in turn."""
-    if request.param == "sqlite":
-        made = Backend("sqlite", f"sqlite:///{tmp_path / 'ledger.db'}")
-        yield made
-        made.close()
-        return
-    databases: Databases = request.getfixturevalue("postgres_databases")
-    made = Backend("postgres", databases.create())
-    yield made
-    made.close()
-    databases.drop(made.url)
 
 
 def run_before(release: Path, *arguments: str, at: Backend) -> Done:
@@ -113,10 +95,10 @@ def numbers(backend: Backend) -> list[int]:
 
 @pytest.mark.slow
 def test_a_worker_of_the_release_before_works_through_a_migration(
-    unprepared: Backend, release_before: Path, tmp_path: Path
+    empty: Backend, release_before: Path, tmp_path: Path
 ) -> None:
     """It commits before and after; a new one of its kind is refused; nothing is lost or doubled."""
-    database = unprepared
+    database = empty
     feed = make_judged_feed(tmp_path / "feed", UNITS, *shares())
     queue = f"sqlite:///{tmp_path / 'queue.db'}"
     assert run_before(release_before, "db", "migrate", at=database).code == 0
@@ -143,11 +125,11 @@ def test_a_worker_of_the_release_before_works_through_a_migration(
 
 
 def test_a_worker_of_the_new_release_waits_for_the_migration(
-    unprepared: Backend, release_before: Path
+    empty: Backend, release_before: Path
 ) -> None:
     """Started too early it is refused with the remedy, and writes nothing."""
-    assert run_before(release_before, "db", "migrate", at=unprepared).code == 0
-    early = tallgrass("ingest", "--once", "--output", "json", at=unprepared)
+    assert run_before(release_before, "db", "migrate", at=empty).code == 0
+    early = tallgrass("ingest", "--once", "--output", "json", at=empty)
     assert (early.code, early.error["code"]) == (1, "schema_outdated")
     assert "db migrate" in early.error["remedy"]
-    assert unprepared.sql("SELECT count(*) FROM workers") == [(0,)]
+    assert empty.sql("SELECT count(*) FROM workers") == [(0,)]
