@@ -255,7 +255,7 @@ class Chaos:
                 database,
                 arena.queue_contents(),
                 self._feed.manifest().to_json(),
-                arena.events(),
+                arena.events,
                 attempts_max=ATTEMPTS_MAX,
             )
         found.lost += unfinished_graphs(arena.folder / "nodes", ["object-20"])

@@ -7,17 +7,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tallgrass.bootstrap.queues import open_queue
 from tallgrass.bootstrap.stores import migrate_database, open_stores
-from tallgrass.config import Config, load_config
 from tallgrass.governance.actors import Role
-from tests.chaos.arena import bodies
 from tests.chaos.roles import connect, folder_of
-from tests.oracle.tables import QueueContents, read_queue
 from tests.plugins.postgres import FOLDER_PREFIX
 from tests.plugins.postgres_server import PostgresServer, new_folder
-from tests.support.aws import ENVIRONMENT, AwsServer, MadeQueue
+from tests.support.aws import ENVIRONMENT, AwsServer
 from tests.support.governance import token_of
+from tests.support.run_places import RunPlace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,20 +30,13 @@ WRITTEN, EMPTY, SHOWN = "written", "empty", "objects"
 
 
 @dataclass(kw_only=True)
-class Place:
+class Place(RunPlace):
     """Stores, queue and objects of one soak."""
 
-    name: str
-    folder: Path
-    database_url: str
-    queue_url: str
     #: What a killed worker held is free again after so long.
     lease_s: float
     #: Ceilings of the first back-off of a failed unit, and of all.
     retry_s: tuple[float, float]
-    server: PostgresServer | None = None
-    aws: AwsServer | None = None
-    queue: MadeQueue | None = None
 
     @property
     def written(self) -> Path:
@@ -54,21 +44,14 @@ class Place:
         return self.folder / WRITTEN
 
     @property
-    def events(self) -> Path:
-        """The file that events are delivered to."""
-        return self.folder / "tallgrass-events.jsonl"
-
-    @property
     def enough(self) -> Path:
         """The file whose being there ends the feed."""
         return self.folder / "enough"
 
     @property
-    def flags(self) -> dict[str, Any]:
-        """The settings of every process."""
-        found: dict[str, Any] = {
-            "database.url": self.database_url,
-            "queue.url": self.queue_url,
+    def rules(self) -> dict[str, Any]:
+        """The settings of every process, but for where things are."""
+        return {
             "queue.visibility_s": self.lease_s * VISIBLE_AFTER_LEASES,
             "queue.max_receive_count": RECEIVES_MAX,
             "queue.wait_s": 1,
@@ -82,14 +65,6 @@ class Place:
             "retention.events_days": 1,
             "retention.archive": str(self.folder / "archive"),
         }
-        if self.aws is not None:
-            found["queue.endpoint_url"] = self.aws.url
-        return found
-
-    @property
-    def config(self) -> Config:
-        """The settings as the package reads them."""
-        return load_config(environment={}, flags=self.flags)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -117,20 +92,6 @@ class Place:
         link.symlink_to(WRITTEN if there else EMPTY)
         link.replace(self.folder / SHOWN)
 
-    def queue_is_empty(self) -> bool:
-        """Tell whether nothing waits and nothing is in flight."""
-        with closing(open_queue(self.config)) as queue:
-            status = queue.status()
-            return not status.visible and not status.in_flight
-
-    def queue_contents(self) -> QueueContents:
-        """Return what waits and what was given up."""
-        if self.aws is None or self.queue is None:
-            return read_queue(self.queue_url.removeprefix("sqlite:///"))
-        return QueueContents(
-            waiting=bodies(self.aws, self.queue.url), dead=bodies(self.aws, self.queue.dead_url)
-        )
-
     def sizes(self) -> tuple[int, int]:
         """Return the bytes of the database and of its log."""
         if self.server is None:
@@ -150,13 +111,6 @@ class Place:
             "emulator": None if self.aws is None else self.aws.pid,
         }
         return {name: pid for name, pid in found.items() if pid is not None}
-
-    def close(self) -> None:
-        """End its servers."""
-        if self.server is not None:
-            self.server.remove()
-        if self.aws is not None:
-            self.aws.close()
 
 
 def open_place(
