@@ -10,9 +10,13 @@ import json
 import socket
 import threading
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from tests.support.loopback import LoopbackServer
+
+if TYPE_CHECKING:
+    from http.server import BaseHTTPRequestHandler
 
 #: Every action.
 ALL = "*"
@@ -70,38 +74,16 @@ def fails_entries(code: str, *, sender: bool, ids: set[str] | None = None) -> An
     return fault
 
 
-class FaultyEndpoint:
-    """Listens on loopback; use it as a context manager."""
+class FaultyEndpoint(LoopbackServer):
+    """Use it as a context manager."""
 
     def __init__(self, upstream: str) -> None:
+        super().__init__()
         self._upstream = urlsplit(upstream)
         self._planned: list[_Planned] = []
         self._lock = threading.Lock()
         #: Action, body and headers of every request, in order.
         self.requests: list[tuple[str, dict[str, Any], dict[str, str]]] = []
-        endpoint = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                endpoint._serve(self)
-
-            def log_message(self, *_: Any) -> None:
-                """Say nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
     def plan(self, action: str, fault: Any, *, times: int | None = None) -> None:
         """Let requests of an action meet a fault: so many of them, or all until `heal`."""
@@ -117,7 +99,8 @@ class FaultyEndpoint:
         """Return how many requests of an action came."""
         return sum(found == action for found, _, _ in self.requests)
 
-    def _serve(self, handler: BaseHTTPRequestHandler) -> None:
+    def serve(self, handler: BaseHTTPRequestHandler) -> None:
+        """Answer as planned, or as the emulator does."""
         action = handler.headers["X-Amz-Target"].rpartition(".")[2]
         body = handler.rfile.read(int(handler.headers["Content-Length"]))
         request = json.loads(body)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import socket
-import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import escape
+
+from tests.support.loopback import LoopbackServer
+
+if TYPE_CHECKING:
+    from http.server import BaseHTTPRequestHandler
 
 #: What a fault answers in place of a page: a status and a body; None breaks the connection.
 Fault = Callable[[dict[str, str]], "tuple[int, bytes] | None"]
@@ -55,10 +58,11 @@ class Bucket:
         del self.sizes[key], self.etags[key]
 
 
-class ListingServer:
-    """Listens on loopback; use it as a context manager."""
+class ListingServer(LoopbackServer):
+    """Use it as a context manager."""
 
     def __init__(self, *buckets: Bucket, page: int = 1000) -> None:
+        super().__init__()
         self.buckets = {bucket.name: bucket for bucket in buckets}
         self.page = page
         #: The query of every request, in order.
@@ -67,32 +71,9 @@ class ListingServer:
         self.faults: dict[int, Fault] = {}
         #: Called with the number of each request before it is answered.
         self.before: Callable[[int], object] = lambda _number: None
-        server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                server._serve(self)
-
-            def log_message(self, *_: Any) -> None:
-                """Say nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-    def _serve(self, handler: BaseHTTPRequestHandler) -> None:
+    def serve(self, handler: BaseHTTPRequestHandler) -> None:
+        """Answer with a page of a listing, or with a fault."""
         parts = urlsplit(handler.path)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         self.requests.append(query)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import gzip
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests.support.loopback import LoopbackServer
 
-class Collector:
+if TYPE_CHECKING:
+    from http.server import BaseHTTPRequestHandler
+
+
+class Collector(LoopbackServer):
     """Keeps what it is sent; use it as a context manager."""
 
     def __init__(self, *, status: int = 200, hangs: bool = False) -> None:
+        super().__init__()
         self.status = status
         self.metrics: list[Any] = []
         self.spans: list[Any] = []
@@ -26,40 +31,17 @@ class Collector:
         self._answer = threading.Event()
         if not hangs:
             self._answer.set()
-        collector = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                collector._serve(self)
-
-            def log_message(self, *_: Any) -> None:
-                """Say nothing."""
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *_: Any) -> None:
-                """Say nothing: the other side may have gone."""
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._answer.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().__exit__()
 
     def variables(self, **more: str) -> dict[str, str]:
         """Return the environment that leads here."""
         return {"OTEL_EXPORTER_OTLP_ENDPOINT": self.url, **more}
 
-    def _serve(self, handler: BaseHTTPRequestHandler) -> None:
+    def serve(self, handler: BaseHTTPRequestHandler) -> None:
+        """Take what is sent."""
         body = handler.rfile.read(int(handler.headers["Content-Length"]))
         if handler.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
