@@ -14,7 +14,7 @@ from tallgrass.canonical_json import sha256_hex
 from tallgrass.error_codes import registry
 from tallgrass.intake.message import ParsedMessage
 from tallgrass.intake.poison import POISON_BYTES_MAX
-from tallgrass.ledger.object_order import ObjectOrder, compare_objects
+from tallgrass.ledger.object_order import ObjectOrder, compare_objects, orders_listed
 from tallgrass.ledger.receipt import Action, Known, at_limit, decide_receipt
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.unit import IngestUnit, ObjectReference
@@ -77,6 +77,8 @@ _FOLD = (
     DrainAction.SETTLE,
 )
 SENT = frozenset({DrainAction.REPLAY, DrainAction.SEND})
+#: The letter goes, and nobody receives it again.
+_REMOVED = frozenset({DrainAction.SETTLE, DrainAction.QUARANTINE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,12 +197,24 @@ def decide_unit(
     order = compare_objects(unit.object_ref, found.object_ref)
     if known.status is Status.FAILED and order in {ObjectOrder.SAME, ObjectOrder.INCOMPARABLE}:
         action, reason = _failed(known, rules)
-        return UnitFate(wal_id=known.wal_id, known=known, action=action, reason=reason)
-    receipt = decide_receipt(known, order, now=now, switched_off=False, rules=rules.ledger)
-    action, reason = _received(known, order, receipt.action)
+    else:
+        receipt = decide_receipt(known, order, now=now, switched_off=False, rules=rules.ledger)
+        action, reason = _received(known, order, receipt.action)
+    if action in _REMOVED and _is_the_only_one_to_order(unit, found):
+        action, reason = DrainAction.SEND, "orders_object"
     if action is DrainAction.SEND:
         return _sent(known.wal_id, known, known.dataset, reason, rules)
     return UnitFate(wal_id=known.wal_id, known=known, action=action, reason=reason)
+
+
+def _is_the_only_one_to_order(unit: IngestUnit, found: KnownUnit) -> bool:
+    """Tell whether the ledger would lose a listed object's place in the order with the letter.
+
+    An older message that comes later could not be recognised as older. Sent again, the letter
+    leaves the place in the record, and goes.
+    """
+    is_done = found.known.status is Status.SUCCEEDED
+    return not is_done and orders_listed(unit.object_ref, found.object_ref)
 
 
 def _failed(known: Known, rules: DrainRules) -> tuple[DrainAction, str | None]:
