@@ -254,6 +254,29 @@ def test_a_newer_or_older_object_is_new_data_or_none() -> None:
         assert fate(older, known_of(older, status=status)) == ("settle", "superseded"), status
 
 
+def test_a_letter_that_alone_orders_a_listed_object_is_sent() -> None:
+    """A listing tells no sequencer. While the object is not done, its letter goes by a worker."""
+    unit, unordered = a_unit(), a_unit(sequencer=None)
+    sent = ("send", "orders_object")
+    for changes, expected, else_ in (
+        ({"status": Status.PENDING, "due_at": NOW}, sent, ("settle", "due")),
+        ({"status": Status.PENDING, "attempts": 3}, sent, ("quarantine", "attempts_exceeded")),
+        ({"status": Status.QUARANTINED}, sent, ("quarantine", "quarantined")),
+        ({"attempts": 3}, sent, ("quarantine", "attempts_exceeded")),
+        ({}, ("replay", None), ("replay", None)),
+    ):
+        known = replace(known_of(unit, **changes), object_ref=ObjectReference(etag="x", size=3))
+        assert fate(unit, known) == expected, changes
+        assert fate(unordered, known) == else_, changes
+    due = known_of(unit, status=Status.PENDING, due_at=NOW)
+    listed = replace(due, object_ref=ObjectReference(size=3))
+    assert fate(unit, listed, denies=lambda _: "kill_switch_active")[0] == "leave"
+    done = known_of(unit, status=Status.SUCCEEDED, last_error_code=None)
+    named = replace(unit, object_ref=ObjectReference(sequencer="05", etag="x"))
+    same = replace(done, object_ref=ObjectReference(etag="x", size=3))
+    assert fate(named, same) == ("settle", "succeeded")
+
+
 def test_a_letter_gets_what_its_strongest_unit_needs() -> None:
     """One unit that must stay keeps the whole letter; nothing is done by halves."""
     units = [a_unit(n) for n in range(4)]

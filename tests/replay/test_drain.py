@@ -30,12 +30,15 @@ from tallgrass.errors import (
     Refused,
 )
 from tallgrass.governance.references import ReferenceKind
+from tallgrass.ledger.vocabulary import Intent
 from tallgrass.queues.replay_queues import replay_queue_url
 from tallgrass.replay.dead_letter_plan import read_plan
 from tallgrass.replay.dead_letters import Cause, Wanted
 from tallgrass.replay.drain_report import Thresholds
 from tallgrass.replay.selection import Selection
 from tallgrass.storage.drain_store import DrainStore
+from tallgrass.storage.inventory_store import InventoryStore
+from tests.intake.notifications import parsed
 from tests.oracle.replays import REPLAY_PROMISES
 from tests.oracle.tables import read_tables
 from tests.pipeline.scene import STORED, Pipeline, message_of, thing, things
@@ -437,6 +440,31 @@ def test_a_rate_lets_no_more_than_a_seconds_worth_go_at_once(letters: Letters) -
     options = DrainOptions(rate=2.0, sleep=lambda _: waiting.append(letters.waiting()))
     assert letters.drain(letters.plan(), options=options).sent == 5
     assert waiting == [2, 4, 5]
+
+
+def test_a_letter_leaves_the_place_of_a_listed_object(letters: Letters) -> None:
+    """Its unit is due by itself; an older message that comes afterwards stays older."""
+    older, newer = thing(0, version=1), thing(0, version=2)
+    pipeline = letters.pipeline
+    pipeline.put(newer)
+    (announced,) = parsed(message_of(newer.event())).units
+    lister = InventoryStore(
+        pipeline.stores.runner,
+        pipeline.rules,
+        worker_id="lister",
+        run_id="11111111-1111-4111-8111-111111111111",
+        intent=Intent.BACKFILL,
+    )
+    of_listing = replace(announced.object_ref, sequencer=None)
+    lister.record_due([replace(announced, object_ref=of_listing)])
+    letters.send(message_of(newer.event()))
+    report = letters.drain(letters.plan())
+    assert (report.sent, report.settled, letters.dead()) == (1, 0, [])
+    letters.work()
+    pipeline.announce(older)
+    pipeline.drain()
+    assert letters.statuses(newer) == ["succeeded"]
+    assert pipeline.row(newer)["attempts"] == 1
 
 
 def test_a_plan_is_the_same_bytes_and_changes_nothing(letters: Letters) -> None:
