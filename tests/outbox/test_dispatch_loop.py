@@ -305,7 +305,8 @@ def test_a_system_out_of_threads_leaves_no_lane_alone(
     monkeypatch.setattr(threading.Thread, "start", refused)
     with pytest.raises(RuntimeError, match="new thread"):
         DispatchThreads(lanes, wake).run(DispatchUntil.STOPPED, lambda: False)
-    assert not [each for each in threading.enumerate() if each.name.startswith("tallgrass-")]
+    ours = ("tallgrass-dispatch-", "tallgrass-wake")
+    assert not [each for each in threading.enumerate() if each.name.startswith(ours)]
     scenes[1].stores.close()
 
 
