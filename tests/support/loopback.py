@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from abc import ABC, abstractmethod
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,8 +12,10 @@ from typing import Any, Self
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def handle_error(self, *_: Any) -> None:
-        """Say nothing: the other side may have gone."""
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a client that has gone; what else went wrong is shown."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class LoopbackServer(ABC):

@@ -41,7 +41,7 @@ class DrainAction(StrEnum):
     """What a drain does with a letter; only the last leaves it where it is."""
 
     REPLAY = "replay"  # its failed units become pending, and it is sent again
-    SEND = "send"  # it is sent again as it is: new to the ledger, or waited for there
+    SEND = "send"  # it is sent again as it is: new to the ledger, waited for, or of use there
     SETTLE = "settle"  # the ledger needs it no more
     QUARANTINE = "quarantine"  # its unit is, or is now, held for a person
     POISON = "poison"  # no unit can be made of it: it goes to the poison store
