@@ -47,6 +47,11 @@ PEERS: dict[str, tuple[str, str, float | None]] = {
     ),
     "sqlite-look": ("nodes, a look into the cache, of LangGraph's SqliteCache", "look", None),
 }
+#: What the required files and syncs alone come to beside LangGraph: nobody can be faster than that.
+FLOORS = {
+    "floor": "nodes' files and syncs by bare calls, of LangGraph with SqliteSaver sync",
+    "journals": "nodes' synced journals by bare calls, of LangGraph with SqliteSaver sync",
+}
 #: So long takes a file at most where nothing was removed just before.
 SETTLED_S = 60e-6
 #: Of each round's graphs; every graph has a number of its own, so that no result is known.
@@ -86,13 +91,12 @@ class Ours:
 
 
 class AtLeast:
-    """The floor: a graph whose nodes only write, and sync, what ours do."""
+    """A floor: a graph whose nodes only write, and sync, what ours do; or their journals alone."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, files: bool = True) -> None:
         self.floor = Floor(folder)
-        compiled = graph(
-            lambda builder, name: builder.add_node(name, self.floor.node(name, add_one))
-        )
+        made = self.floor.node if files else self.floor.journaled
+        compiled = graph(lambda builder, name: builder.add_node(name, made(name, add_one)))
         self._invoke = invoke(compiled)
 
     def floor_s(self, count: int) -> float:
@@ -142,11 +146,13 @@ def measured(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> l
     """Return the rows, of files in this folder."""
     count, rounds = (20, 1) if quick else (150, 7)
     ours, at_least = Ours(folder / "nodes"), AtLeast(folder / "floor")
+    journals = AtLeast(folder / "journals", files=False)
     sides: dict[str, Callable[[], float]] = {
         "durable": lambda: ours.durable_s(count),
         "hit": lambda: ours.hit_s(count),
         "bare": lambda: ours.bare_s(count),
         "floor": lambda: at_least.floor_s(count),
+        "journals": lambda: journals.floor_s(count),
         "look": lambda: ours.look_s(count),
     }
     for peer in PEERS:
@@ -161,6 +167,7 @@ def measured(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> l
     ]
     ours.close()
     at_least.floor.close()
+    journals.floor.close()
     over = [(each["durable"] - each["bare"]) / count / len(NAMES) * 1000.0 for each in found]
     return [
         *(
@@ -178,6 +185,14 @@ def measured(folder: Path, new_postgres: Callable[[], str], *, quick: bool) -> l
             [(count / each["durable"], count / each["floor"]) for each in found],
             "graphs/s",
             at_least=0.5,
+        ),
+        *(
+            beside(
+                name,
+                [(count / each[side], count / each["sqlite-saver"]) for each in found],
+                "graphs/s",
+            )
+            for side, name in FLOORS.items()
         ),
         row("nodes, ms a node over bare LangGraph", over, at_most=1.0, limit=1.0, unit="ms"),
     ]

@@ -38,3 +38,13 @@ def test_the_floor_of_nodes_leaves_the_same_files(tmp_path: Path) -> None:
     for name, sizes in left.items():
         assert len(floor[name]) == len(sizes), name
         assert abs(sum(floor[name]) - sum(sizes)) <= 0.15 * sum(sizes), name
+
+
+def test_the_floor_of_journals_leaves_journals_alone(tmp_path: Path) -> None:
+    """Each run has the journal that ours has, and no other file."""
+    journals = AtLeast(tmp_path / "journals", files=False)
+    journals.floor_s(1)
+    journals.floor.close()
+    assert {name: len(sizes) for name, sizes in _files(tmp_path / "journals").items()} == {
+        ".journal": RUNS
+    }
