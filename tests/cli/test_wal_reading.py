@@ -78,7 +78,20 @@ def test_the_table_of_list_in_a_pipe_is_one_line_a_record(filled: Backend) -> No
     rows = [line.split() for line in lines[1:]]
     assert [row[6] for row in rows] == GLM + HRRR + NEXRAD + RUNNING
     assert rows[4][1:6] == ["goes-glm", "stale", "2", "2026-01-01T00:01:20.000000Z", "io_error"]
-    assert "No records match" in tallgrass("wal", "list", "--dataset", "x", at=filled).out
+    assert "No records match" in tallgrass("wal", "list", "--dataset", "mrms", at=filled).out
+
+
+@pytest.mark.parametrize("command", [("wal", "list"), ("quarantine", "list")])
+def test_a_dataset_that_nobody_knows_is_refused(filled: Backend, command: tuple[str, str]) -> None:
+    """A mistyped name is no empty list; a dataset without a file may have records still."""
+    unknown = tallgrass(*command, "--dataset", "goes-gml", "--output", "json", at=filled)
+    assert (unknown.code, unknown.error["code"]) == (2, "dataset_unknown")
+    assert "goes-glm" in unknown.error["message"]
+    filled.sql(
+        "UPDATE wal_records SET dataset = 'gone', version = version + 1 WHERE dataset = 'hrrr'"
+    )
+    gone = tallgrass(*command, "--dataset", "gone", "--error-code", "not_ready", at=filled)
+    assert gone.code == 0
 
 
 @pytest.mark.parametrize(

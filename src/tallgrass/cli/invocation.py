@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from tallgrass.bootstrap.stores import Stores
     from tallgrass.config import Config
@@ -72,6 +72,19 @@ class Invocation:
             yield stores
         finally:
             stores.close()
+
+    def require_datasets(self, names: "Iterable[str]", stores: "Stores") -> None:
+        """Refuse datasets that nobody knows: of a mistyped name, nothing would be shown.
+
+        A dataset whose file is gone may have records still.
+        """
+        from tallgrass.bootstrap.datasets import open_catalogue  # noqa: PLC0415 - few commands ask
+        from tallgrass.ledger.record_filter import RecordFilter  # noqa: PLC0415
+
+        catalogue = open_catalogue(self.config)
+        for name in names:
+            if not stores.reader.page(RecordFilter(datasets=[name]), size=1).records:
+                catalogue.named(name)
 
 
 pass_invocation = click.make_pass_decorator(Invocation)

@@ -76,6 +76,8 @@ def list_units(
     with invocation.stores(read_only=True) as stores:
         cursor = None if after is None else stores.reader.record(after).wal_id
         page = stores.reader.page(wanted, after=cursor, size=limit)
+        if not page.records:
+            invocation.require_datasets(datasets, stores)
     if as_json:
         print_json({"units": page.records, "next_cursor": page.next_cursor})
     else:

@@ -79,6 +79,8 @@ def list_records(  # noqa: PLR0913 - one a filter
         require_cursor(after)
     with invocation.stores(read_only=True) as stores:
         page = stores.reader.page(wanted, after=after, size=limit)
+        if not page.records:
+            invocation.require_datasets(datasets, stores)
     if as_json:
         print_json({"records": page.records, "next_cursor": page.next_cursor})
         return
