@@ -284,6 +284,25 @@ def test_a_dry_run_changes_nothing(filled: Backend, tmp_path: Path) -> None:
     assert (snapshot(filled), queue.read_bytes()) == (before, waiting)
 
 
+@pytest.mark.conformance("RP-6.5")
+def test_a_selection_that_was_saved_for_a_dry_run_is_not_run(
+    filled: Backend, tmp_path: Path
+) -> None:
+    """`spec.options.dry_run` shows the plan, with no word of it on the command line."""
+    saved = tmp_path / "saved.yaml"
+    asked = ("--dataset", "hrrr", "--reason", "backfill")
+    done = tallgrass(*DRY, *asked, "--save-selection", str(saved), at=filled, cwd=tmp_path)
+    assert done.code == 0, done.err
+    saved.write_text(f"{saved.read_text()}  options: {{dry_run: true}}\n")
+    before = snapshot(filled)
+    run = ("replay", "--selection-file", str(saved))
+    done = tallgrass(*run, "--output", "json", at=filled, cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert [row["action"] for row in done.json["rows"]] == ["replay", "skip"]
+    assert tallgrass(*run, "--yes", at=filled, cwd=tmp_path).code == 2
+    assert snapshot(filled) == before
+
+
 @pytest.fixture
 def ledger_reader(request: pytest.FixtureRequest) -> Iterator[str]:
     """A filled PostgreSQL ledger, for a role that may read records, attempts and switches only."""

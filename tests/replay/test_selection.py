@@ -91,7 +91,7 @@ def test_a_file_says_all_that_the_format_knows() -> None:
         max_records=5000,
     )
     assert (saved.env, saved.replay_reason, saved.incident_id) == ("prod", "incident", "INC-7")
-    assert (saved.name, saved.batch_size, saved.max_batches) == ("june-outage", 500, 15)
+    assert (saved.batch_size, saved.max_batches) == (500, 15)
     assert saved.dry_run is True
 
 

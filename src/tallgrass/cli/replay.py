@@ -81,7 +81,7 @@ def command(  # noqa: PLR0913 - one a flag
     assert invocation is not None  # noqa: S101 - the group made it
     saved = selected.saved
     reason = reason or (None if saved is None else saved.replay_reason)
-    if not dry_run:
+    if not (dry_run or (saved is not None and saved.dry_run)):
         _require_no_dry_flags(ctx, plan_out, save_selection, compare=compare)
         request = _run_request(ctx, selected, flags, reason, replay_run_id, env)
         carry_out(

@@ -6,7 +6,7 @@ with its place and the nearest name: a condition that is mistyped must not selec
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -32,7 +32,6 @@ class SavedSelection:
     """A selection with what its file says beside it."""
 
     selection: Selection
-    name: str | None = None
     #: The only environment that it is for.
     env: str | None = None
     replay_reason: str | None = None
@@ -41,8 +40,6 @@ class SavedSelection:
     max_batches: int | None = None
     #: It was saved for looking, not for running.
     dry_run: bool = False
-    #: Of no consequence: description, owner, notes.
-    remarks: Mapping[str, str] = field(default_factory=dict)
 
 
 def parse_selection(data: bytes) -> SavedSelection:
@@ -64,21 +61,19 @@ def parse_selection(data: bytes) -> SavedSelection:
         spec.get("limits", {}), "spec.limits", ("max_records", "batch_size", "max_batches")
     )
     options = _options(spec.get("options", {}), spec.get("mode"))
-    remarks = {
-        "description": _text(metadata, "metadata", "description"),
-        "owner_team": _text(labels, "metadata.labels", "owner_team"),
-        "notes": _text(options, "spec.options", "notes"),
-    }
+    # Of no consequence, but text.
+    _text(metadata, "metadata", "name")
+    _text(metadata, "metadata", "description")
+    _text(labels, "metadata.labels", "owner_team")
+    _text(options, "spec.options", "notes")
     return SavedSelection(
         selection=selection_from({"filters": {}, **spec}),
-        name=_text(metadata, "metadata", "name"),
         env=_text(metadata, "metadata", "env"),
         replay_reason=_text(labels, "metadata.labels", "replay_reason"),
         incident_id=_text(labels, "metadata.labels", "incident_id"),
         batch_size=_number(limits, "spec.limits", "batch_size"),
         max_batches=_number(limits, "spec.limits", "max_batches"),
         dry_run=_flag(options, "spec.options", "dry_run", default=False),
-        remarks={name: text for name, text in remarks.items() if text is not None},
     )
 
 
