@@ -11,6 +11,7 @@ from tallgrass.errors import ListingBroken
 from tests.cli.command import here, tallgrass
 from tests.pipeline.scene import Pipeline, thing
 from tests.support.listing_server import Bucket, ListingServer, refuses
+from tests.telemetry.collector import Collector, attributes, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +74,16 @@ def test_what_a_folder_holds_becomes_due_and_ingest_takes_it_from_there(pipeline
     assert pipeline.backend.sql("SELECT DISTINCT intent FROM wal_attempts") == [("backfill",)]
 
 
+def test_what_it_records_is_counted_at_a_collector(pipeline: Pipeline) -> None:
+    """Units that it makes due have entered `pending`, and its call is a span."""
+    with Collector() as collector:
+        done = backfill(pipeline, *HOUR, "--actor", "ann", **collector.variables())
+        assert done.code == 0, done.err
+        (count,) = collector.last("nodd_sns.wal_records_total").sum.data_points
+    assert attributes(count) == {"dataset": "goes-glm", "status": "pending"}
+    assert number(count) == 6
+
+
 def test_flags_choose_what_is_listed(pipeline: Pipeline) -> None:
     """Time, prefix and bucket each leave something out; by hand."""
     until = ("--since", "2026-06-01T12:00:20Z", "--until", "2026-06-01T12:01:00Z")
@@ -83,9 +94,9 @@ def test_flags_choose_what_is_listed(pipeline: Pipeline) -> None:
     assert (by_prefix["listed"], by_prefix["recorded"]) == (3, 3)
     bucket = GIVEN[0].place.bucket
     other = "noaa-goes18" if bucket == "noaa-goes19" else "noaa-goes19"
-    for name, number in ((bucket, 6), (f"s3://{bucket}/", 6), (other, 0)):
+    for name, found_there in ((bucket, 6), (f"s3://{bucket}/", 6), (other, 0)):
         found = quick(pipeline, *HOUR, "--bucket", name, "--dry-run")
-        assert found.json["recorded"] == number, name
+        assert found.json["recorded"] == found_there, name
 
 
 def test_a_cap_and_a_rate_hold(pipeline: Pipeline) -> None:

@@ -74,3 +74,8 @@ class Collector(LoopbackServer):
 def attributes(of: Any) -> dict[str, Any]:
     """Return the attributes of a resource, a span or a point."""
     return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in of.attributes}
+
+
+def number(point: Any) -> float:
+    """Return a point's value, whole or not."""
+    return float(getattr(point, point.WhichOneof("value")))

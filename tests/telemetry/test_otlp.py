@@ -19,7 +19,7 @@ from tallgrass.telemetry.trace_context import SpanContext, SpanPlace
 from tests.cli.command import environment
 from tests.cli.pipeline import make_feed, shares
 from tests.cli.test_ingest import LOG_LINE, by_status
-from tests.telemetry.collector import Collector, attributes
+from tests.telemetry.collector import Collector, attributes, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,11 +60,6 @@ def report_span(recorder: Recorder, number: int = 1, **more: object) -> None:
     context = SpanContext(f"{number:032x}", f"{number:016x}")
     end = NOON + timedelta(seconds=2.5)
     recorder.span("commit", NOON, end, {"nodd.units": 3, **more}, SpanPlace(context))
-
-
-def number(point: Any) -> float:
-    """Return a point's value, whole or not."""
-    return float(getattr(point, point.WhichOneof("value")))
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

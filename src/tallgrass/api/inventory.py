@@ -18,6 +18,7 @@ from tallgrass.api.sign_in import writer
 from tallgrass.bootstrap.backfilling import BackfillRequest, Surroundings, order_of, run_backfill
 from tallgrass.bootstrap.reconcile_report import FirstFindings, reconcile_document
 from tallgrass.bootstrap.reconciling import ReconcileRequest, Reconciliation
+from tallgrass.bootstrap.replay_reporting import recorded
 from tallgrass.bootstrap.stores import open_current_stores
 from tallgrass.errors import InvalidInput
 from tallgrass.governance.actors import Actor, Role
@@ -158,10 +159,17 @@ def begin_backfill(here: Service, actor: Actor, request: BackfillRequest) -> Job
             side.tell({"listed": report.listed, "due": report.due})
 
         around = Surroundings(stop=side.stop, progress=tell, sleep=side.sleep, clock=here.clock)
-        stores = open_current_stores(
-            here.config, read_only=request.dry_run, catalogue=here.catalogue
-        )
-        with closing(stores):
+        with (
+            recorded(here.config, "backfill") as recorder,
+            closing(
+                open_current_stores(
+                    here.config,
+                    read_only=request.dry_run,
+                    catalogue=here.catalogue,
+                    recorder=recorder,
+                )
+            ) as stores,
+        ):
             by = None if request.dry_run else actor
             report = run_backfill(here.config, stores, here.catalogue, request, around, by=by)
         asked = {"dataset": request.dataset, "dry_run": request.dry_run, "stopped": side.stop()}

@@ -30,7 +30,6 @@ from tallgrass.inventory.backfill import (
 from tallgrass.ledger.vocabulary import Intent
 from tallgrass.storage.backfill_orders import BackfillOrders
 from tallgrass.storage.inventory_store import InventoryStore
-from tallgrass.telemetry.recorder import NOBODY, Recorder
 
 _PIECE_BYTES = 1 << 20
 
@@ -105,7 +104,6 @@ def run_backfill(
     around: Surroundings,
     *,
     by: Acting | None,
-    recorder: Recorder = NOBODY,
 ) -> BackfillReport:
     """Make due what the ledger lacks of a listing; a dry run needs nobody and writes nothing."""
     if by is None and not request.dry_run:
@@ -130,7 +128,6 @@ def run_backfill(
             Intent.BACKFILL,
             as_of_now=request.listing is None,
             dry_run=request.dry_run,
-            recorder=recorder,
         ),
         catalogue,
         order.wanted,
@@ -167,7 +164,6 @@ def open_inventory(
     *,
     as_of_now: bool = True,
     dry_run: bool = False,
-    recorder: Recorder = NOBODY,
 ) -> InventoryStore:
     """Wire the ledger as backfill and follow use it."""
     return InventoryStore(
@@ -178,7 +174,7 @@ def open_inventory(
         intent=intent,
         as_of_now=as_of_now,
         dry_run=dry_run,
-        recorder=recorder,
+        recorder=stores.recorder,
     )
 
 

@@ -118,7 +118,7 @@ def follow(
     request = replace(request, since=since, look_back=look_back)
     with closing(open_current_stores(config, catalogue=catalogue, recorder=recorder)) as stores:
         _admit(config, stores, catalogue, dataset, since, outside.clock())
-        rounds = _Rounds(config, stores, catalogue, request, outside, recorder)
+        rounds = _Rounds(config, stores, catalogue, request, outside)
         with own_worker(config, stores, catalogue, recorder=recorder) as worker:
             rounds.note_start(buckets)
             return rounds.run(listing, dataset, buckets, worker, since)
@@ -139,14 +139,12 @@ class _Rounds:
         catalogue: Catalogue,
         request: FollowRequest,
         outside: Following,
-        recorder: Recorder,
     ) -> None:
         self._config = config
         self._stores = stores
         self._catalogue = catalogue
         self._request = request
         self._outside = outside
-        self._recorder = recorder
         self._run_id = str(uuid.uuid4())
         self.report = FollowReport()
 
@@ -214,7 +212,6 @@ class _Rounds:
                 self._catalogue,
                 self._run_id,
                 Intent.INGEST,
-                recorder=self._recorder,
             ),
             self._catalogue,
             wanted,

@@ -16,7 +16,6 @@ from tallgrass.storage.config_store import ConfigStore
 from tallgrass.storage.interventions import Moved
 from tallgrass.storage.ledger_reader import HistoryEvent
 from tallgrass.storage.releases import Released, Releases
-from tallgrass.telemetry.recorder import NOBODY, Recorder
 
 __all__ = [
     "Moved",
@@ -35,10 +34,10 @@ __all__ = [
 ]
 
 
-def open_releases(config: Config, stores: Stores, *, recorder: Recorder = NOBODY) -> Releases:
+def open_releases(config: Config, stores: Stores) -> Releases:
     """Wire what releases units from quarantine."""
     policies = open_policies(config)
-    return Releases(stores.runner, stores.approvals, policies, recorder=recorder)
+    return Releases(stores.runner, stores.approvals, policies, recorder=stores.recorder)
 
 
 def hold_units(stores: Stores, names: Sequence[str], *, reason: str, by: Acting) -> Moved:

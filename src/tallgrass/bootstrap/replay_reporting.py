@@ -1,7 +1,7 @@
-"""Telemetry of what replays or drains: sent where a collector is named, else none."""
+"""Telemetry of what replays, drains or backfills: sent where a collector is named, else none."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 from tallgrass.bootstrap.telemetry import open_recorder
@@ -10,15 +10,20 @@ from tallgrass.telemetry.recorder import Recorder
 from tallgrass.telemetry.replay_report import reported_command
 
 
-@contextmanager
-def reported(config: Config, command: str, *, dry_run: bool = False) -> Iterator[Recorder]:
-    """Report one call of a command, and what it does.
+def recorded(config: Config, command: str) -> AbstractContextManager[Recorder]:
+    """Record what one call of a command does.
 
     The port at which workers answer Prometheus is theirs, not this one's.
     """
     own = replace(config, values={**config.values, "telemetry.metrics_port": 0})
+    return open_recorder(own, None, command=command)
+
+
+@contextmanager
+def reported(config: Config, command: str, *, dry_run: bool = False) -> Iterator[Recorder]:
+    """Record what a call does, and report that a replay or a drain was called."""
     with (
-        open_recorder(own, None, command=command) as recorder,
+        recorded(config, command) as recorder,
         reported_command(recorder, command, dry_run=dry_run),
     ):
         yield recorder

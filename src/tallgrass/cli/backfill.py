@@ -9,6 +9,7 @@ import click
 
 from tallgrass.bootstrap.backfilling import BackfillRequest, Surroundings, order_of, run_backfill
 from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.replay_reporting import recorded
 from tallgrass.bootstrap.stores import open_current_stores
 from tallgrass.cli.governed_options import approval_option, change_option, incident_option
 from tallgrass.cli.identity import acting, actor_option
@@ -122,8 +123,14 @@ def command(  # noqa: PLR0913 - one parameter an option
         order = order_of(config, catalogue, request)
         with appearing_whole(plan_out) as file:
             file.write(order.plan())
-    stores = open_current_stores(config, read_only=dry_run, catalogue=catalogue)
-    with closing(stores), told_to_stop() as stop, _counting() as progress:
+    with (
+        recorded(config, "backfill") as recorder,
+        closing(
+            open_current_stores(config, read_only=dry_run, catalogue=catalogue, recorder=recorder)
+        ) as stores,
+        told_to_stop() as stop,
+        _counting() as progress,
+    ):
         by = None if dry_run else acting(stores, actor, action="backfill")
         around = Surroundings(stop=stop.is_set, progress=progress, sleep=stop.wait)
         report = run_backfill(config, stores, catalogue, request, around, by=by)

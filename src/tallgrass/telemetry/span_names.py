@@ -165,7 +165,7 @@ SPANS: Final = table(
             parent=None,
             attributes=("nodd.command", ERROR_TYPE),
             meaning="one call of a command that works: `ingest`, `follow`, `outbox dispatch`, "
-            "`replay`, `dlq drain`; batches of workers are linked to it",
+            "`replay`, `dlq drain`, `backfill`; batches of workers are linked to it",
         ),
         Span(
             name=REPLAY_BATCH,
