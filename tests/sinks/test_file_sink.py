@@ -107,6 +107,41 @@ def test_a_file_that_was_moved_away_is_begun_anew(tmp_path: Path) -> None:
     assert lines_of(tmp_path) == [cloud_event(event(2)) + b"\n"]
 
 
+def test_a_file_that_goes_while_its_lock_is_awaited_takes_no_lines(tmp_path: Path) -> None:
+    """Whoever held it read it and removed it: the lines are in the new one."""
+    path = tmp_path / DEFAULT_PATH
+    with path.open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+
+        def sleep(_seconds: float) -> None:
+            if not held.closed:
+                path.unlink()
+                held.close()
+
+        assert open_at(tmp_path, sleep=sleep).send([EVENT]) == [Delivered()]
+    assert lines_of(tmp_path) == [cloud_event(EVENT) + b"\n"]
+
+
+def test_lines_in_a_file_that_was_taken_away_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that locks nothing may have read the file before they were in it."""
+    sync = os.fsync
+
+    def synced_elsewhere(descriptor: int) -> None:
+        sync(descriptor)
+        (tmp_path / DEFAULT_PATH).rename(tmp_path / "taken")
+
+    monkeypatch.setattr(os, "fsync", synced_elsewhere)
+    [delivery] = open_at(tmp_path).send([EVENT])
+    monkeypatch.undo()
+    assert isinstance(delivery, Undelivered)
+    assert (delivery.code, delivery.permanent) == ("sink_unreachable", False)
+    assert "moved away" in delivery.message
+    assert open_at(tmp_path).send([EVENT]) == [Delivered()]
+    assert lines_of(tmp_path) == [cloud_event(EVENT) + b"\n"]
+
+
 def test_lines_are_on_the_disk_before_they_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,8 @@
 An event counts as delivered when its line is on the disk (fsync). Several processes and threads may
 append to one file: each holds a lock on it while it writes, so lines are never mixed. A line that a
 crash cut off stays as it is and the next begins on a line of its own; its event comes again, whole.
-The file may be moved away at any time: the next event begins a new one.
+The file may be moved away at any time: the next event begins a new one, and an event whose file
+went while it was written is not taken for delivered.
 """
 
 import errno
@@ -70,24 +71,47 @@ class FileSink:
         """Do nothing: the file is open only while it is written."""
 
     def _append(self, lines: bytes) -> None:
-        descriptor = os.open(self._path, _FLAGS, 0o644)
+        ends_at = self._monotonic() + self._lock_s_max
+        while (descriptor := self._open_locked(ends_at)) is None:
+            # It was moved away while its lock was awaited.
+            self._sleep(_BETWEEN_TRIES_S)
         try:
-            facts = os.fstat(descriptor)
-            if not stat.S_ISREG(facts.st_mode):
-                raise OSError(errno.ENXIO, "is not a file that lines can be kept in")
-            self._lock(descriptor)
+            file = _number(os.fstat(descriptor))
             _write(descriptor, lines if _ends_a_line(descriptor) else b"\n" + lines)
             os.fsync(descriptor)
+            if self._named_now() != file:
+                # Whoever moved it may have read it before these lines were in it.
+                raise OSError(errno.ESTALE, "was moved away while it was written")
         finally:
             os.close(descriptor)  # also unlocks
-        file = (facts.st_dev, facts.st_ino)
         if file != self._named:
             # Also where the file was there: whoever made it may have ended before this.
             _sync_folder(self._path.parent)
             self._named = file
 
-    def _lock(self, descriptor: int) -> None:
-        ends_at = self._monotonic() + self._lock_s_max
+    def _open_locked(self, ends_at: float) -> int | None:
+        """Open the file and lock it; None if it is not the one of that name any more."""
+        descriptor = os.open(self._path, _FLAGS, 0o644)
+        is_ours = False
+        try:
+            facts = os.fstat(descriptor)
+            if not stat.S_ISREG(facts.st_mode):
+                raise OSError(errno.ENXIO, "is not a file that lines can be kept in")
+            self._lock(descriptor, ends_at)
+            is_ours = self._named_now() == _number(facts)
+            return descriptor if is_ours else None
+        finally:
+            if not is_ours:
+                os.close(descriptor)
+
+    def _named_now(self) -> tuple[int, int] | None:
+        """Return the file that the name leads to."""
+        try:
+            return _number(self._path.stat())
+        except FileNotFoundError:
+            return None
+
+    def _lock(self, descriptor: int, ends_at: float) -> None:
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -99,6 +123,11 @@ class FileSink:
                 self._sleep(_BETWEEN_TRIES_S)
             else:
                 return
+
+
+def _number(facts: os.stat_result) -> tuple[int, int]:
+    """Return what tells a file from all others, whatever its name."""
+    return facts.st_dev, facts.st_ino
 
 
 def _ends_a_line(descriptor: int) -> bool:
