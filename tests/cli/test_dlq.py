@@ -274,23 +274,37 @@ def test_a_drain_asks_on_a_terminal(shell: Shell) -> None:
     assert len(shell.letters.dead()) == 1
 
 
+def begun(shell: Shell, path: str, *, rate: str, left: int) -> subprocess.Popen[bytes]:
+    """Start a drain of single letters, and wait until so many are left."""
+    command = [
+        *PROGRAM, "--database", shell.backend.url, "dlq", "drain", "--plan", path, *GROUNDS,
+        "--yes", "--batch", "1", "--rate", rate, "--output", "json",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(**shell.env))
+    deadline = time.monotonic() + 60
+    while len(shell.letters.dead()) > left:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return process
+
+
+def test_a_drain_does_not_rest_on_when_it_is_asked_to_stop(shell: Shell) -> None:
+    """A rate of one letter in ten minutes: it ends now, not then, and tells what is left."""
+    shell.letters.fail(*things(3))
+    with begun(shell, shell.plan(), rate="0.0016", left=2) as process:
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    assert json.loads(out)["sent"] == 1
+    assert len(shell.letters.dead()) == 2
+
+
 def test_a_drain_that_is_killed_goes_on(shell: Shell) -> None:
     """A real process is killed between its batches; the same command brings the rest through."""
     shell.letters.fail(*things(6))
     path = shell.plan()
-    command = [
-        *PROGRAM, "--database", shell.backend.url, "dlq", "drain", "--plan", path, *GROUNDS,
-        "--yes", "--batch", "1", "--rate", "3",
-    ]  # fmt: skip
-    with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(**shell.env)
-    ) as process:
-        deadline = time.monotonic() + 60
-        while len(shell.letters.dead()) > 4:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+    with begun(shell, path, rate="3", left=4) as process:
         process.send_signal(signal.SIGKILL)
-        process.wait(timeout=60)
+        process.communicate(timeout=60)
     assert len(shell.letters.dead()) > 0
     shell.letters.in_queue("UPDATE dead_letters SET hidden_until = NULL, delivery_id = NULL")
     done = shell.here("drain", "--plan", path, *GROUNDS, "--yes")

@@ -283,16 +283,18 @@ def test_a_person_is_asked_on_a_terminal(shell: Shell) -> None:
 class TestBrokenOff:
     """A replay that is killed or stopped in the middle."""
 
-    def begin(self, shell: Shell, wal_ids: list[str], *args: str) -> subprocess.Popen[bytes]:
+    def begin(
+        self, shell: Shell, wal_ids: list[str], *, rate: str = "4", done: int = 2
+    ) -> subprocess.Popen[bytes]:
         """Start a run of single units, slow enough to be met in the middle."""
         command = [*PROGRAM, "--database", shell.backend.url, "replay", *names(wal_ids)]
         env = {**shell.env, "TALLGRASS_REPLAY_BATCH": "1", "TALLGRASS_WORKER_BATCH": "1"}
         process = subprocess.Popen(
-            [*command, *REASON, "--replay-run-id", "r-1", "--rate", "4", *args],
+            [*command, *REASON, "--replay-run-id", "r-1", "--rate", rate],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(**env),
         )  # fmt: skip
         deadline = time.monotonic() + 100
-        while shell.replays.count("replay_run_records") < 2:
+        while shell.replays.count("replay_run_records") < done:
             assert time.monotonic() < deadline
             assert process.poll() is None, process.communicate()
             time.sleep(0.02)
@@ -333,6 +335,14 @@ class TestBrokenOff:
         done = shell("--replay-run-id", "r-1", "--confirm", "--output", "json").json
         assert (done["state"], done["done"]) == ("finished", 8)
         assert shell.backend.sql(open_leases) == before
+
+    def test_it_does_not_rest_on_when_it_is_asked_to_stop(self, shell: Shell) -> None:
+        """A rate of one unit in ten minutes: it ends now, not then."""
+        process = self.begin(shell, shell.replays.failed(*things(3)), rate="0.0016", done=1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=100)
+        assert process.returncode == 0, err
+        assert json.loads(out)["state"] == "unfinished"
 
     def test_a_replay_that_fails_is_told_with_its_code(self, shell: Shell) -> None:
         """The object is still not to be had: planned = failed, and the ledger retries it."""

@@ -8,11 +8,17 @@ import json
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tallgrass.bootstrap import retaining
+from tallgrass.bootstrap.retention_run import RetentionAround, RetentionRequest, apply_retention
+from tallgrass.bootstrap.stores import open_stores
+from tallgrass.config import load_config
+from tallgrass.inventory.retention import ArchiveKind
 from tests.cli.command import Done, environment, here, tallgrass
 from tests.contract.retention_scene import attempts_left, fill_attempts
 from tests.contract.scene import Scene
@@ -75,6 +81,29 @@ def settings(tmp_path: Path) -> dict[str, str]:
 def retention(*args: str, at: Backend, env: dict[str, str]) -> Done:
     """Run a verb for its JSON."""
     return here("retention", *args, at=at, env=env)
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_a_file_that_is_being_written_is_given_up_when_somebody_says_stop(
+    old: tuple[Backend, dict[str, str]],
+    settings: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At a low rate it would be written for hours: the half file goes, and all rows stay."""
+    backend, _ = old
+    monkeypatch.setattr(retaining, "REMOVE_ROWS", 2)
+    rests: list[float] = []
+    around = RetentionAround(stop=lambda: bool(rests), sleep=rests.append)
+    request = RetentionRequest(kinds=[ArchiveKind.ATTEMPTS], with_items=False, rate=0.001)
+    config = load_config(environment=settings, flags={"database.url": backend.url})
+    before = attempts_left(backend)
+    with closing(open_stores(config)) as stores:
+        assert apply_retention(config, stores, request, around, by="ann") == ([], {})
+    assert rests
+    assert list((tmp_path / "archive").iterdir()) == []
+    assert attempts_left(backend) == before
+    assert retention("list", at=backend, env=settings).json["archives"] == []
 
 
 def test_plan_then_apply_as_processes(

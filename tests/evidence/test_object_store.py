@@ -238,11 +238,13 @@ def test_a_small_object_that_changes_while_it_is_read_is_read_again(
 
 
 def test_a_pipe_is_no_object(folder: Path) -> None:
-    """What is no file is not waited for as one."""
+    """It is missing: whoever opened it would wait for somebody to write into it."""
     path = put(folder, "key", b"")
     path.unlink()
     os.mkfifo(path)
-    assert object_store._read_small(str(path)) is None
+    answer = read(folder, "s3://bucket/key")
+    assert isinstance(answer, ReadFailure)
+    assert answer.code == "missing_object"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """One run of retention, by the command line and by the API alike."""
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,10 @@ class RetentionAround:
     tell: Callable[[Step], None] = lambda _step: None
 
 
+class _Stopped(Exception):
+    """Somebody wants it to end while a file is written; the half file goes."""
+
+
 def apply_retention(
     config: Config,
     stores: Stores,
@@ -46,15 +51,23 @@ def apply_retention(
     by: Acting,
 ) -> tuple[list[Archive], dict[str, int]]:
     """Write what is old to archives and remove it; return them, and the items marked."""
-    pace = writing_pace(request.rate, sleep=time.sleep, monotonic=time.monotonic)
+
+    def rest(seconds: float) -> None:
+        around.sleep(seconds)
+        if around.stop():
+            raise _Stopped
+
+    pace = writing_pace(request.rate, sleep=rest, monotonic=time.monotonic)
     retention = open_retention(config, stores, rest=pace)
     steps = retention.steps(tuple(request.kinds), actor=by, rows_max=request.rows_max)
     touched: dict[int, None] = {}
-    for step in paced(steps, rows_per_s=request.rate, sleep=around.sleep, monotonic=time.monotonic):
-        touched[step.archive.archive_id] = None
-        around.tell(step)
-        if around.stop():
-            break
+    paces = paced(steps, rows_per_s=request.rate, sleep=around.sleep, monotonic=time.monotonic)
+    with contextlib.suppress(_Stopped):
+        for step in paces:
+            touched[step.archive.archive_id] = None
+            around.tell(step)
+            if around.stop():
+                break
     items = mark_expired(config, stores, actor=by) if request.with_items else {}
     return [retention.archive(archive_id) for archive_id in touched], items
 

@@ -268,6 +268,7 @@ def drain(  # noqa: PLR0913 - one a flag
                 max_events=max_events,
                 borne=_borne(limits),
                 stop=stop.is_set,
+                sleep=stop.wait,
                 progress=progress,
             )
             report = desk.drain(prepared, options, by=by)

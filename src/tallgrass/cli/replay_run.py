@@ -166,6 +166,7 @@ def carry_out(
                     records_per_s=flags.rate,
                     mismatches_max=flags.max_mismatches,
                     stop=stop.is_set,
+                    sleep=stop.wait,
                     progress=progress,
                     lagging=_say_lagging,
                 )

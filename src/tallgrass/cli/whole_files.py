@@ -16,11 +16,17 @@ from tallgrass.errors import Refused
 def appearing_whole(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
     """Write beside the target, then put it in its place; a reader never sees half a file.
 
-    Without a mode, who may read it is up to the umask, as with any other file.
+    Without a mode, who may read it is up to the umask, as with any other file. A link stays, and
+    leads to the new file; a device or a pipe takes what is written as it comes.
     """
-    folder = path.absolute().parent
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+        return
+    path = path.resolve()
+    folder = path.parent
     with _told_of(path):
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=folder)
     try:
