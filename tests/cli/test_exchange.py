@@ -49,7 +49,7 @@ def other(tmp_path: Path) -> Backend:
 def test_ids_survive_export_and_import(filled: Backend, other: Backend, tmp_path: Path) -> None:
     """The same units under the same ids, with as many attempts, transitions and notes."""
     report = brought_in_from(filled, other, tmp_path)
-    assert report == {"source": "a.jsonl", "records": 10, "already_there": 0}
+    assert report == {"source": "a.jsonl", "records": 10, "already_there": 0, "notes": 0}
     names = "SELECT wal_id, object_uri, status, version FROM wal_records ORDER BY wal_id"
     before = filled.sql(names)
     assert len({row[0] for row in before}) == 10
@@ -131,8 +131,25 @@ def test_importing_again_changes_nothing(filled: Backend, tmp_path: Path) -> Non
         "source": "a.jsonl",
         "records": 0,
         "already_there": 10,
+        "notes": 0,
     }
     assert row_counts(filled) == before
+
+
+def test_notes_of_records_that_are_there_come_too(
+    filled: Backend, other: Backend, tmp_path: Path
+) -> None:
+    """A note changes nothing of its record; it comes once, however often it is brought in."""
+    brought_in_from(filled, other, tmp_path)
+    (wal_id,) = filled.sql("SELECT wal_id FROM wal_records ORDER BY wal_id LIMIT 1")[0]
+    note = ("wal", "annotate", wal_id, "1", "--note", "under repair", "--actor", "j.doe")
+    assert tallgrass(*note, at=filled).code == 0
+    for notes in (1, 0):
+        report = brought_in_from(filled, other, tmp_path)
+        assert (report["records"], report["already_there"], report["notes"]) == (0, 10, notes)
+    assert row_counts(other) == row_counts(filled) == [10, 10, 1, 2]
+    told = "SELECT wal_id, attempt_no, actor, note FROM wal_annotations ORDER BY note"
+    assert other.sql(told) == filled.sql(told)
 
 
 def test_an_import_that_contradicts_the_ledger_is_refused(

@@ -185,6 +185,37 @@ def test_status_counts_by_target_and_says_what_is_held_back(backend: Backend, co
     assert "nowhere: no such target is declared; its events wait." in page
 
 
+def test_a_switch_that_holds_events_is_told(light: Backend, config: str) -> None:
+    """By status and by dispatch, which delivers nothing and would not say why."""
+    write(light, 1)
+    who = ("--actor", "j.doe", "--reason", "INC-7")
+    asked = ("--config", config, "outbox")
+    assert inside(*asked, "status", at=light)["stopped"] == []
+    for dataset, told in (("d", "for d:"), ("*", "for all datasets:")):
+        which = ("--all",) if dataset == "*" else ("--dataset", dataset)
+        turn = ("switches", "on", "--scope", "dispatch", *which, *who)
+        assert tallgrass(*turn, at=light).code == 0
+        done = tallgrass(*asked, "dispatch", "--drain", at=light)
+        assert "undelivered        1" in done.out
+        for page in (done.out, tallgrass(*asked, "status", at=light).out):
+            assert f"Dispatch is switched off {told}" in page
+    for command in (("status",), ("dispatch", "--drain")):
+        assert inside(*asked, *command, at=light)["stopped"] == ["*", "d"]
+
+
+def test_a_target_that_nobody_knows_is_refused(light: Backend, config: str) -> None:
+    """A mistyped one is no empty list; one that is declared no more may have events still."""
+    write(light, 1, target="former")
+    who = ("--actor", "j.doe", "--reason", "mended")
+    for command in (("list",), ("requeue", *who)):
+        asked = ("--config", config, "outbox", *command, "--target")
+        wrong = tallgrass(*asked, "brokn", "--output", "json", at=light)
+        assert (wrong.code, wrong.error["code"]) == (2, "unknown_target")
+        assert "'broken'" in wrong.error["message"]
+        for known in ("broken", "former"):
+            assert tallgrass(*asked, known, at=light).code == 0
+
+
 def test_list_and_show_tell_what_happened(backend: Backend, config: str) -> None:
     """Pages go on after their cursor; one event is shown with its payload and attempts."""
     write(backend, 1, 2, dataset="goes-glm")
@@ -244,7 +275,8 @@ def test_requeue_asks_for_exhausted_events_again(
     code = backend.sql("SELECT error_code FROM outbox_delivery WHERE status = 'failed'")[0][0]
     by_code = tallgrass("outbox", "requeue", "--code", code, *who, at=backend)
     assert (by_code.code, by_code.out) == (0, "1 events are due again.\n")
-    assert inside("outbox", "requeue", "--target", "t", *who, at=backend)["requeued"] == 0
+    named = ("--config", config, "outbox", "requeue", "--target", "t")
+    assert inside(*named, *who, at=backend)["requeued"] == 0
     tallgrass("--config", config, "outbox", "dispatch", "--drain", at=backend)
     assert sorted(n["data"]["number"] for n in lines(tmp_path, "no-such-folder/broken")) == [1, 2]
     entries = inside("audit", "list", "--action", "outbox_requeue", at=backend)["entries"]

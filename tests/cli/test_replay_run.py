@@ -336,6 +336,29 @@ class TestBrokenOff:
         assert (done["state"], done["done"]) == ("finished", 8)
         assert shell.backend.sql(open_leases) == before
 
+    def test_taken_up_again_it_goes_on_as_it_was_begun(self, shell: Shell) -> None:
+        """What a run, or a plan, says already cannot be said otherwise, nor be passed over."""
+        failed = shell.replays.failed(*things(3))
+        process = self.begin(shell, failed, rate="0.0016", done=1)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=100)
+        resumed = ("--replay-run-id", "r-1", "--confirm")
+        for more in (
+            ("--max-events", "1"), ("--include-succeeded",), ("--force",),
+            ("--change", "CHG-1"), ("--incident", "INC-1"), ("--expect-changes", "/properties"),
+        ):  # fmt: skip
+            refused = shell(*resumed, *more)
+            assert refused.code == 2, more
+            assert "goes on as it was begun" in refused.err
+        other = shell(*resumed, "--reason", "incident", "--output", "json")
+        assert (other.code, other.error["code"]) == (3, "plan_changed")
+        assert shell.replays.count("replay_run_records") == 1
+        path = shell.replays.plan_file(shell.replays.select(failed))
+        for more in (("--max-events", "1"), ("--include-succeeded",)):
+            assert shell("--plan", str(path), "--yes", *more).code == 2, more
+        done = shell(*resumed, *REASON)
+        assert (done.json["state"], done.json["done"]) == ("finished", 3)
+
     def test_it_does_not_rest_on_when_it_is_asked_to_stop(self, shell: Shell) -> None:
         """A rate of one unit in ten minutes: it ends now, not then."""
         process = self.begin(shell, shell.replays.failed(*things(3)), rate="0.0016", done=1)

@@ -218,6 +218,8 @@ def test_each_flag_of_search(old: tuple[Backend, dict[str, str]], settings: dict
 
     assert found("--since", "2020-01-01") == 6
     assert found("--since", "2020-01-02") == 0
+    backwards = ("--since", "2027-01-01", "--until", "2020-01-01")
+    assert retention("search", *backwards, at=backend, env=settings).code == 2
     assert found("--until", "2020-01-01") == 0
     assert found("--until", "2020-01-02", "--kind", "audit") == 2
     assert found("--since", "2019-01-01", "--limit", "5") == 5

@@ -53,6 +53,28 @@ def test_a_mistyped_dataset_is_not_stopped(backend: Backend) -> None:
     assert backend.sql("SELECT scope, dataset FROM kill_switches") == [("dispatch", "theirs")]
 
 
+def test_a_mistyped_dataset_does_not_seem_to_run(backend: Backend) -> None:
+    """The one that was meant is stopped still; a switch that is there can be cleared always."""
+    glm = ("--scope", "ingest", "--dataset", "goes-glm")
+    assert tallgrass("switches", "on", *glm, *WHO, at=backend).code == 0
+    typo = ("--scope", "ingest", "--dataset", "goes-gml")
+    wrong = tallgrass("switches", "off", *typo, *WHO, "--output", "json", at=backend)
+    assert (wrong.code, wrong.error["code"]) == (2, "dataset_unknown")
+    backend.sql("UPDATE kill_switches SET dataset = 'gone'")
+    gone = ("--scope", "ingest", "--dataset", "gone")
+    assert tallgrass("switches", "off", *gone, *WHO, at=backend).code == 0
+
+
+def test_letting_all_go_on_tells_what_is_still_stopped(backend: Backend) -> None:
+    """The switch of a single dataset stays; that of another scope is not spoken of."""
+    for scope, dataset in (("ingest", "goes-glm"), ("replay", "hrrr")):
+        turn = ("switches", "on", "--scope", scope, "--dataset", dataset, *WHO)
+        assert tallgrass(*turn, at=backend).code == 0
+    off = ("switches", "off", "--scope", "ingest", "--all", *WHO)
+    told = tallgrass(*off, "--output", "json", at=backend).json["switches"]
+    assert [(one["dataset"], one["is_on"]) for one in told] == [("*", False), ("goes-glm", True)]
+
+
 @pytest.mark.parametrize(
     "args",
     [

@@ -14,6 +14,7 @@ from tallgrass.bootstrap.stores import Stores, open_current_stores, open_stores
 from tallgrass.config import Config
 from tallgrass.errors import ConfigError, did_you_mean
 from tallgrass.governance.policy import Policies
+from tallgrass.governance.switches import SwitchScope
 from tallgrass.outbox.breaker import Breaker
 from tallgrass.outbox.deliveries import TargetCounts
 from tallgrass.outbox.dispatch_loop import DispatchLoop, DispatchReport, DispatchUntil
@@ -37,6 +38,8 @@ class DispatchResult:
     report: DispatchReport
     #: Of the targets that were dispatched to.
     left: dict[str, TargetCounts]
+    #: Datasets whose events a switch holds; `*` for all.
+    stopped: list[str]
 
     @property
     def undelivered(self) -> int:
@@ -61,6 +64,15 @@ def chosen_targets(config: Config, wanted: Sequence[str] = ()) -> list[Target]:
             hint = did_you_mean(name, known)
             raise ConfigError(f"there is no target {name!r}{hint}", code="unknown_target")
     return [known[name] for name in (dict.fromkeys(wanted) if wanted else known)]
+
+
+def stopped_datasets(stores: Stores) -> list[str]:
+    """Return the datasets whose events a switch holds; `*` for all."""
+    return sorted(
+        each.dataset
+        for each in stores.switches.switches()
+        if each.is_on and each.scope is SwitchScope.DISPATCH
+    )
 
 
 def dispatch(
@@ -88,7 +100,8 @@ def dispatch(
             ]
         recorder.event(names.DISPATCH_STARTED, targets=" ".join(each.name for each in chosen))
         report = DispatchThreads(lanes, _open_wake(config)).run(until, stop)
-        result = DispatchResult(report=report, left=_left(stores, chosen))
+        stopped = stopped_datasets(stores)
+        result = DispatchResult(report=report, left=_left(stores, chosen), stopped=stopped)
     recorder.event(
         names.DISPATCH_STOPPED, dispatched=report.dispatched, undelivered=result.undelivered
     )

@@ -6,11 +6,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 
-from tallgrass.bootstrap.outbox import chosen_targets
+from tallgrass.bootstrap.outbox import chosen_targets, stopped_datasets
 from tallgrass.bootstrap.stores import Stores
 from tallgrass.config import Config
 from tallgrass.error_codes import nearest, registry
-from tallgrass.errors import InvalidInput, Refused, UnknownRecord
+from tallgrass.errors import InvalidInput, Refused, UnknownRecord, did_you_mean
 from tallgrass.governance.actors import Acting
 from tallgrass.outbox.breaker import DOWN
 from tallgrass.outbox.deliveries import (
@@ -37,6 +37,8 @@ class OutboxStatus:
     failures: Mapping[str, LastFailure]
     #: Targets that the configuration declares.
     known: AbstractSet[str]
+    #: Datasets whose events a switch holds; `*` for all.
+    stopped: Sequence[str]
     now: datetime
 
     @property
@@ -67,8 +69,17 @@ def read_outbox_status(
         waits={name: wait for name, wait in waits.items() if wait is not None},
         failures=deliveries.last_failures(),
         known=frozenset(config.routing.targets),
+        stopped=stopped_datasets(stores),
         now=now,
     )
+
+
+def require_target(config: Config, stores: Stores, name: str) -> None:
+    """Refuse a target that nobody knows; one that is declared no more may have events still."""
+    known = {*config.routing.targets, *stores.deliveries.counts()}
+    if name not in known:
+        hint = did_you_mean(name, known)
+        raise InvalidInput(f"there is no target {name!r}{hint}", code="unknown_target")
 
 
 def age_s(counts: TargetCounts | None, now: datetime) -> float | None:
@@ -81,6 +92,7 @@ def age_s(counts: TargetCounts | None, now: datetime) -> float | None:
 def status_document(status: OutboxStatus) -> dict[str, object]:
     """Return the counts of each target, with what is odd about it."""
     return {
+        "stopped": list(status.stopped),
         "targets": [
             {
                 **plain(status.counts_of(name)),
@@ -91,7 +103,7 @@ def status_document(status: OutboxStatus) -> dict[str, object]:
                 "down": plain(status.down(name)),
             }
             for name in status.names
-        ]
+        ],
     }
 
 

@@ -195,6 +195,9 @@ class _Preparing:
         if request.plan is not None and request.plan.selection != order.selection:
             message = f"the run {order.replay_run_id} was registered with another selection"
             raise Refused(message, code="plan_changed")
+        if request.reason not in {None, order.reason}:
+            message = f"the run {order.replay_run_id} was registered for {order.reason}"
+            raise Refused(message, code="plan_changed")
         rest = self._left_of(run)
         if rest is None:
             return self._nothing_left(run)

@@ -88,9 +88,9 @@ def archive_search(
     of_key = ArchiveKind.ATTEMPTS if wal_id else ArchiveKind.EVENTS if event else None
     if of_key is not None and kind is not None and kind is not of_key:
         raise InvalidInput(f"--kind {kind.value} has no such id")
+    first, last = time_or_date(since), time_or_date(until)
+    if first is not None and last is not None and first >= last:
+        raise InvalidInput("--since must be before --until")
     return ArchiveSearch(
-        kind=of_key or kind,
-        key=(wal_id or event or "").lower() or None,
-        since=time_or_date(since),
-        until=time_or_date(until),
+        kind=of_key or kind, key=(wal_id or event or "").lower() or None, since=first, until=last
     )

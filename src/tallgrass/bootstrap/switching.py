@@ -21,8 +21,8 @@ def turn_switches(
     reason: str,
 ) -> list[KillSwitch]:
     """Turn switches, all or none; return them as they stand then."""
-    if is_on:
-        _require_known(stores, catalogue, chosen)
+    there = set() if is_on else {(each.scope, each.dataset) for each in stores.switches.switches()}
+    _require_known(stores, catalogue, [each for each in chosen if each not in there])
     stores.switches.set_all(chosen, is_on=is_on, actor=actor, reason=reason)
     return [each for each in stores.switches.switches() if (each.scope, each.dataset) in chosen]
 
@@ -30,7 +30,7 @@ def turn_switches(
 def _require_known(
     stores: Stores, catalogue: Catalogue, chosen: Sequence[tuple[SwitchScope, str]]
 ) -> None:
-    """Refuse a mistyped dataset: its switch would stop nothing, and seem to."""
+    """Refuse a mistyped dataset: what was meant would go on, or stay, unlike what was told."""
     wanted = {name for scope, name in chosen if scope in _OUR_DATASETS} - {ALL_DATASETS}
     for name in sorted(wanted - set(stores.reader.stats().by_dataset) if wanted else ()):
         catalogue.named(name)

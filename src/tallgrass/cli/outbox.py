@@ -12,6 +12,7 @@ from tallgrass.bootstrap.outbox_status import (
     read_outbox_status,
     refuse_left_out,
     require_code,
+    require_target,
     status_document,
     whole_document,
 )
@@ -167,6 +168,8 @@ def list_deliveries(  # noqa: PLR0913 - one an option
     cursor = None if after is None else event_id(after)
     with invocation.stores(read_only=True) as stores:
         page = stores.deliveries.page(wanted, after=cursor, size=limit)
+        if target is not None and not page.deliveries:
+            require_target(invocation.config, stores, target)
     if as_json:
         events = [delivery_document(one) for one in page.deliveries]
         print_json({"events": events, "next_cursor": page.next_cursor})
@@ -230,6 +233,8 @@ def requeue(
     require_somebody(actor)
     with invocation.stores(read_only=False) as stores:
         by = acting(stores, actor, action="outbox_requeue")
+        if target is not None:
+            require_target(invocation.config, stores, target)
         wanted = RequeueRequest(outbox_ids=outbox_ids, target=target, code=code)
         done = send_again(stores, wanted, by=by, reason=reason)
     if as_json:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from tallgrass.bootstrap.outbox import DispatchResult
 from tallgrass.bootstrap.outbox_status import OutboxStatus, age_s
 from tallgrass.cli.text import duration, plain, printable
+from tallgrass.governance.switches import ALL_DATASETS
 from tallgrass.outbox.deliveries import Requeued, StoredDelivery, TargetCounts, WholeDelivery
 
 _STATE_STYLES = {
@@ -28,7 +29,7 @@ def dispatch_document(result: DispatchResult) -> dict[str, object]:
         }
         for name, counts in result.left.items()
     }
-    return {**plain(result.report), "left": left}
+    return {**plain(result.report), "left": left, "stopped": result.stopped}
 
 
 def show_status(status: OutboxStatus) -> None:
@@ -52,9 +53,19 @@ def show_status(status: OutboxStatus) -> None:
         )
     columns = ("target", "pending", "in flight", "retrying", "exhausted", "dispatched", "oldest")
     show_table(columns, rows, right=columns[1:])
+    say_stopped(status.stopped)
     for name in status.names:
         for text, style in _oddities(status, name):
             say(cell(f"{name}: {text}", style))
+
+
+def say_stopped(datasets: Sequence[str]) -> None:
+    """Tell whose events a switch holds."""
+    from tallgrass.cli.tables import cell, say  # noqa: PLC0415
+
+    if datasets:
+        whose = "all datasets" if ALL_DATASETS in datasets else ", ".join(datasets)
+        say(cell(f"Dispatch is switched off for {whose}: `tallgrass switches list`.", "yellow"))
 
 
 def _oddities(status: OutboxStatus, name: str) -> Iterator[tuple[str, str]]:
@@ -165,6 +176,7 @@ def show_result(result: DispatchResult) -> None:
             ),
         ]
     )
+    say_stopped(result.stopped)
 
 
 def show_requeued(done: Requeued) -> None:

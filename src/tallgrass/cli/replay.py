@@ -129,13 +129,19 @@ def _run_request(
     env: str | None,
 ) -> PlanRequest | None:
     """Return what is to be planned; nothing where a plan, or a run to resume, says it."""
-    selects = selected.saved is not None or not selected.selection.is_empty
+    selection = selected.selection
+    selects = selected.saved is not None or not selection.is_empty
+    said = selection.max_records is not None or selection.includes_succeeded
+    said = bool(said or flags.expected or flags.force or flags.policy_ref)
     if flags.plan is not None:
-        if selects or flags.expected or flags.force or flags.policy_ref:
+        if selects or said:
             message = "--plan says it all: leave out the selection and what shall change"
             raise click.UsageError(message, ctx=ctx)
         return None
     if not selects and replay_run_id is not None:
+        if said or flags.change_ref or flags.incident_ref:
+            message = f"{replay_run_id} goes on as it was begun: leave out what it should do"
+            raise click.UsageError(message, ctx=ctx)
         return None
     if reason is None:
         message = (

@@ -163,7 +163,11 @@ def _turn(
     with invocation.stores(read_only=False) as stores:
         by = acting(stores, actor, action="switch_on" if is_on else "switch_off")
         catalogue = open_catalogue(invocation.config)
-        return turn_switches(stores, catalogue, chosen, is_on=is_on, actor=by, reason=reason)
+        turned = turn_switches(stores, catalogue, chosen, is_on=is_on, actor=by, reason=reason)
+        # Whoever lets all datasets go on must see those that a switch of their own stops.
+        scopes = {scope for scope, name in chosen if name == ALL_DATASETS and not is_on}
+        still = (each for each in stores.switches.switches() if each.is_on and each.scope in scopes)
+        return [*turned, *still]
 
 
 def _report(switches: list[KillSwitch], *, as_json: bool) -> None:

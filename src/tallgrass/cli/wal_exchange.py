@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -90,11 +90,13 @@ def import_(invocation: Invocation, *, source: str, actor: str | None, as_json: 
         by = acting(stores, actor, action="import")
         done = import_ledger(stores, invocation.config, file, actor=by, source=name)
     if as_json:
-        print_json({"source": name, "records": done.records, "already_there": done.already_there})
+        print_json({"source": name, **asdict(done)})
         return
     from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
 
     say(f"{done.records:,} records imported, {done.already_there:,} were there already.")
+    if done.notes:
+        say(f"{done.notes:,} notes were added to these.")
 
 
 def _counted(stores: Stores, written: Written) -> Iterator[bytes]:

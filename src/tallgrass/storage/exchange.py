@@ -6,7 +6,7 @@ transaction, and leaves ids, versions and history as they were.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import BinaryIO
@@ -59,6 +59,8 @@ class Imported:
 
     records: int
     already_there: int
+    #: Notes on attempts of records that were there already.
+    notes: int
 
 
 def export_lines(database: Database) -> Iterator[bytes]:
@@ -153,6 +155,7 @@ def import_lines(
                 **known_by,
                 "records": result.records,
                 "already_there": result.already_there,
+                "notes": result.notes,
                 "sha256": sha256,
             },
         )
@@ -168,7 +171,7 @@ def _import(
     custom_reasons: dict[str, CustomReason],
     now: datetime,
 ) -> Imported:
-    imported = there = 0
+    imported = there = notes = 0
     for page in _pages(lines):
         records = page["record"]
         ids = [row["wal_id"] for row in records]
@@ -185,7 +188,17 @@ def _import(
             tx.write(f"import_{kind}s", [_columns(row, kind) for row in fresh])
         imported += len(ids) - len(existing)
         there += len(existing)
-    return Imported(records=imported, already_there=there)
+        notes += _import_notes(tx, page["annotation"], existing)
+    return Imported(records=imported, already_there=there, notes=notes)
+
+
+def _import_notes(tx: Transaction, rows: list[dict[str, object]], there: Mapping[str, Row]) -> int:
+    """Add the notes that known units lack: a note changes nothing of its unit's record."""
+    stored = tx.select("export_annotations", rows=list(there))
+    known = [_plain_row(row, _ANNOTATION_FIELDS) for row in stored]
+    fresh = [row for row in rows if row["wal_id"] in there and row not in known]
+    tx.write("import_annotations", [_columns(row, "annotation") for row in fresh])
+    return len(fresh)
 
 
 def _pages(
