@@ -29,9 +29,6 @@ class Until(StrEnum):
 class LeaseStore(Protocol):
     """Leases as the loop needs them."""
 
-    def register(self, worker_id: str, *, ingest_run_id: str, lease_s: float) -> WorkerLease:
-        """Give this process a lease of its own."""
-
     def stop(self, worker: WorkerLease) -> tuple[str, ...]:
         """End a lease in good order; what it still holds goes back."""
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from tallgrass.canonical_json import sha256_hex
 from tallgrass.clock import Clock
-from tallgrass.governance.actors import Actor, Role
+from tallgrass.governance.actors import Actor
 
 #: A link that nobody used in this time is void.
 LINK_LIFETIME = timedelta(hours=1)
@@ -39,11 +39,6 @@ class Session:
     def name(self) -> str:
         """Who it is."""
         return GUEST if self.actor is None else self.actor.name
-
-    @property
-    def role(self) -> Role:
-        """What they may do."""
-        return Role.VIEWER if self.actor is None else self.actor.role
 
     def has_csrf(self, given: str | None) -> bool:
         """Tell whether a write shows this session's token."""

@@ -61,27 +61,6 @@ def meter(share: float, *, name: str, level: str) -> Markup:
     return _image(shape, height=_BAR_HEIGHT, kind="stack", name=name, told=f"{share:.0%}")
 
 
-def bars(rows: Sequence[tuple[str, float]], *, name: str) -> Markup:
-    """Draw one bar a row, the longest as long as the image."""
-    if not rows:
-        return Markup("")
-    top = max([1e-9, *(value for _, value in rows)])
-    gap = 4.0
-    shapes = Markup("")
-    for number, (label, value) in enumerate(rows):
-        shapes += Markup(
-            '<rect class="fill-bar" x="0" y="{}" width="{}" height="{}"><title>{}</title></rect>'
-        ).format(
-            f"{number * (_BAR_HEIGHT + gap):.0f}",
-            f"{_WIDTH * max(0.0, value) / top:.2f}",
-            f"{_BAR_HEIGHT:.0f}",
-            f"{label}: {value:,g}",
-        )
-    height = len(rows) * (_BAR_HEIGHT + gap) - gap
-    told = ", ".join(f"{label} {value:,g}" for label, value in rows)
-    return _image(shapes, height=height, kind="bars", name=name, told=told)
-
-
 def _widths(numbers: Sequence[int], total: int, least: float) -> list[float]:
     """Share the width out; small parts get the least that can be seen, the others give it."""
     raw = [_WIDTH * number / total for number in numbers]

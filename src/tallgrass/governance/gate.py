@@ -42,7 +42,6 @@ class Rule(StrEnum):
     DATASET_REJECTED = "dataset_rejected"
     MODE_NOT_ALLOWED = "mode_not_allowed"
     APPROVAL_MISSING = "approval_missing"
-    SELF_APPROVAL = "self_approval"
     SCOPE_TOO_BROAD = "scope_too_broad"
     SELECTION_TOO_LARGE = "selection_too_large"
     ATTEMPTS_EXCEEDED = "attempts_exceeded"
@@ -103,7 +102,6 @@ class Admission:
     rule: Rule | None = None
     refusal: str | None = None
     care_label: str = RESTRICTED
-    sensitivity: str = ""
     governance_ref: str | None = None
     sovereignty: Mapping[str, str] = field(default_factory=dict)
     #: To be named in what is made.
@@ -137,7 +135,6 @@ def gate(request: GateRequest) -> Admission:
         rule=rule,
         refusal=refusal,
         care_label=_stricter(policy.care_label, request.care_label),
-        sensitivity=policy.sensitivity,
         governance_ref=request.governance_ref or policy.governance_ref,
         sovereignty=policy.sovereignty,
         policy_ref=policy.policy_ref,

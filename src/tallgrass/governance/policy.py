@@ -5,7 +5,7 @@ replaces single rules of them. Both shape outputs, so both count in `config_vers
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Self
 
@@ -104,10 +104,6 @@ class Policies:
     def mask_places(self) -> bool:
         """Whether there is a dataset whose places are not told exactly."""
         return any(policy.degrees for policy in self._by_dataset.values())
-
-    def as_json_value(self) -> dict[str, Any]:
-        """Return all policies as a JSON value."""
-        return {name: asdict(policy) for name, policy in sorted(self._by_dataset.items())}
 
 
 #: Fields of a policy that a configuration gives in place of the defaults, already checked.

@@ -225,10 +225,6 @@ class NodeLog:
         """Return when the entry is on the disk."""
         self._run.commit(end)
 
-    def write_views(self, *names: str) -> None:
-        """Bring the task's files up to date."""
-        self._run.write_views(self._task, *names)
-
     def fence(self, why: str) -> None:
         """Refuse all further entries: the attempt was given up while its function still runs."""
         with self._fence:

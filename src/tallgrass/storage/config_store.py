@@ -1,8 +1,5 @@
 """Configurations by their hash: what the config_version of an attempt meant."""
 
-from datetime import datetime
-
-from tallgrass.storage.rows import instant
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Transaction
 
@@ -30,9 +27,3 @@ class ConfigStore:
         with self._runner.database.reading() as tx:
             rows = tx.select("config_body", config_version=config_version)
         return bytes(rows[0]["body"]) if rows else None
-
-    def versions(self) -> list[tuple[str, datetime]]:
-        """Return all versions with the time when each was first used, oldest first."""
-        with self._runner.database.reading() as tx:
-            rows = tx.select("config_versions_seen")
-        return [(row["config_version"], instant(row["first_seen_at"])) for row in rows]
