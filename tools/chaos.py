@@ -19,6 +19,7 @@ from tests.chaos.arena import open_arena
 from tests.chaos.run import Chaos
 from tests.simulation.simulator import SHARED_MEMORY
 from tools.reliability import publish
+from tools.seeds import add_seed_option, first_seed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 ARENAS = ("sqlite", "postgres")
 #: A run of its own each so many cycles: tables stay small enough to be judged at once.
 CYCLES_A_RUN = 250
-SEEDS_BELOW = 1_000_000_000
 SHOWN_MAX = 20
 
 
@@ -58,13 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Play all cycles; 1 if anything was lost, is there twice, or was written too late."""
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--cycles", type=int, default=200, help="how many (200)")
-    parser.add_argument("--from", dest="first", type=int, help="the first seed (drawn at random)")
+    add_seed_option(parser)
     parser.add_argument("--only", choices=ARENAS, help="one arena (both)")
     options = parser.parse_args(arguments)
-    first = options.first
-    if first is None:
-        first = random.SystemRandom().randrange(SEEDS_BELOW)
-    print(f"Seeds from FROM={first}", flush=True)
+    first = first_seed(options)
     total: Counter[str] = Counter()
     points: Counter[str] = Counter()
     wrong: dict[str, list[str]] = {"lost": [], "duplicate": [], "stale": []}

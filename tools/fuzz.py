@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 import time
 from collections import Counter
@@ -12,24 +11,20 @@ from typing import TYPE_CHECKING
 from tests.fuzz.fuzzing import fuzz
 from tests.fuzz.parsers import PARSERS
 from tools.reliability import publish
+from tools.seeds import add_seed_option, first_seed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-SEEDS_BELOW = 1_000_000_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fuzz all parsers with their share of the cases; 1 if any fails in a way of its own."""
     parser = argparse.ArgumentParser(prog="make fuzz", description="Hostile bytes for all parsers.")
     parser.add_argument("--cases", type=int, default=100_000, help="how many in all (100,000)")
-    parser.add_argument("--from", dest="first", type=int, help="the first seed (drawn at random)")
+    add_seed_option(parser)
     parser.add_argument("--only", choices=list(PARSERS), metavar="NAME", help="one parser (all)")
     options = parser.parse_args(arguments)
-    first = options.first
-    if first is None:
-        first = random.SystemRandom().randrange(SEEDS_BELOW)
-    print(f"Seeds from FROM={first}", flush=True)
+    first = first_seed(options)
     chosen = list(PARSERS) if options.only is None else [options.only]
     answers: Counter[str] = Counter()
     crashes = []

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-import random
 import signal
 import sys
 import tempfile
@@ -26,14 +25,13 @@ from tests.plugins.postgres_server import PostgresServer, new_folder
 from tests.simulation.simulator import SHARED_MEMORY, Player, failure
 from tests.simulation.template import is_on_files
 from tools.reliability import publish
+from tools.seeds import add_seed_option, first_seed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tests.simulation.simulator import History
 
-#: Seeds are drawn below this, so that they are short to type.
-SEEDS_BELOW = 1_000_000_000
 PROGRESS_EVERY_S = 10.0
 #: Seeds that a process plays before it is asked for more.
 CHUNK = 20
@@ -71,10 +69,7 @@ class Tally:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play a range of seeds; 1 if any breaks a promise."""
     options = _options(arguments)
-    first = options.first
-    if first is None:
-        first = random.SystemRandom().randrange(SEEDS_BELOW)
-    print(f"Seeds from FROM={first}", flush=True)
+    first = first_seed(options)
     began = told_at = time.monotonic()
     tally = Tally()
     seeds = range(first, first + options.seeds)
@@ -164,7 +159,7 @@ def _play(seeds: range) -> list[History]:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds (100)")
-    parser.add_argument("--from", dest="first", type=int, help="the first seed (drawn at random)")
+    add_seed_option(parser)
     parser.add_argument("--jobs", type=int, default=1, help="how many processes (1)")
     parser.add_argument(
         "--backend",

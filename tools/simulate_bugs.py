@@ -7,7 +7,6 @@ a promise. 1 if any bug is not found.
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 import tempfile
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.planted import BUGS
 from tests.simulation.simulator import SHARED_MEMORY, Player
 from tools.reliability import publish
-from tools.simulate import SEEDS_BELOW
+from tools.seeds import add_seed_option, first_seed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,13 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Plant each bug, and tell how many seeds it took to find it."""
     parser = argparse.ArgumentParser(prog="make simulate-bugs", description=__doc__)
     parser.add_argument("--seeds", type=int, default=10_000, help="at most so many (10000)")
-    parser.add_argument("--from", dest="first", type=int, help="the first seed (drawn at random)")
+    add_seed_option(parser)
     parser.add_argument("--bug", default="", help="only bugs whose name contains this")
     options = parser.parse_args(arguments)
-    first = options.first
-    if first is None:
-        first = random.SystemRandom().randrange(SEEDS_BELOW)
-    print(f"Seeds from FROM={first}", flush=True)
+    first = first_seed(options)
     wanted = [bug for bug in BUGS if options.bug in bug.name]
     place = str(SHARED_MEMORY) if SHARED_MEMORY.is_dir() else None
     took: list[int] = []

@@ -10,7 +10,6 @@ end nothing may be lost or there twice.
 from __future__ import annotations
 
 import argparse
-import random
 import shutil
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from tests.soak.place import open_place
 from tests.soak.plot import plotted
 from tests.soak.run import Order, Outcome, Soak
 from tools.reliability import ROOT, publish
+from tools.seeds import add_seed_option, first_seed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tests.soak.flatness import Finding
 
 STORES = ("sqlite", "postgres")
-SEEDS_BELOW = 1_000_000_000
 SHOWN_MAX = 20
 WRONG = ("lost", "duplicate", "stale")
 
@@ -54,10 +53,7 @@ def play(name: str, order: Order, folder: Path | None = None) -> Outcome:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Soak all stores; 1 if one was not flat, or anything was lost, doubled or stale."""
     options = _options(arguments)
-    first = options.first
-    if first is None:
-        first = random.SystemRandom().randrange(SEEDS_BELOW)
-    print(f"Seeds from FROM={first}", flush=True)
+    first = first_seed(options)
     order = Order(
         seed=first, rate=options.rate, seconds=60 * options.minutes,
         with_sqs=options.queue == "sqs",
@@ -85,7 +81,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--queue", choices=("sqs", "embedded"), default="sqs", help="PostgreSQL's queue (sqs)"
     )
-    parser.add_argument("--from", dest="first", type=int, help="the first seed (drawn at random)")
+    add_seed_option(parser)
     parser.add_argument("--folder", type=Path, help="where its files lie (a temporary folder)")
     parser.add_argument(
         "--plots", type=Path, default=ROOT / "build", help="where plots are written (build)"

@@ -33,6 +33,7 @@
         ├── QueueRefused            the queue calls a request wrong
         ├── ListingRefused          a bucket that cannot be listed as it is asked for
         ├── NodeWalUnusable         a node's log cannot be written or read
+        │   └── NodeRunUnknown      there is no such run; an UnknownRecord, too
         ├── NodeWalDamaged          a node's log is not what was written to it
         └── Refused                 a guard said no
             ├── IllegalTransition   not one of the seven edges

@@ -13,7 +13,7 @@ from tallgrass.nodes.journal import PAYLOAD_BYTES_MAX
 from tallgrass.nodes.node_report import NodeReport
 from tallgrass.nodes.payloads import Payloads
 from tallgrass.nodes.protocols import Gatekeeper, KeyLocks, NodeCall, NodeHooks
-from tallgrass.nodes.values import Values, stored_bytes
+from tallgrass.nodes.values import Values
 from tallgrass.nodes.wal_store import WalStore
 
 #: Of a value in the log: an entry holds it with what was asked for.
@@ -52,7 +52,7 @@ class Machinery:
     def stored(self, value: Any, *, sensitive: bool) -> Any:
         """Return a value as it stands in log and cache; what could not be read back is refused."""
         # Through bytes: what the caller does to its own value must not reach log and cache.
-        data = stored_bytes(self.values.encode(value))
+        data = orjson.dumps(self.values.encode(value))
         if not sensitive and len(data) > STORED_BYTES_MAX:
             raise InvalidInput(
                 f"a value of {len(data)} bytes; at most {STORED_BYTES_MAX} are written",

@@ -19,8 +19,6 @@ from typing import Any, Final, Protocol
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-import orjson
-
 from tallgrass.canonical_json import canonical_bytes, sha256_hex
 from tallgrass.errors import InvalidInput
 
@@ -150,11 +148,6 @@ def _model(kind: Any, fields: Mapping[str, Any]) -> Any:
 def hash_of_identity(identity: Any) -> str:
     """Return the SHA-256 of a JSON value's canonical bytes."""
     return sha256_hex(canonical_bytes(identity))
-
-
-def stored_bytes(encoded: Any) -> bytes:
-    """Return the bytes of an encoded value in its own order of keys, as a node made them."""
-    return orjson.dumps(encoded)
 
 
 def type_name(kind: type) -> str:
