@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -238,9 +238,60 @@ def as_version(version: int, body: bytes, *, issues: bool) -> bytes:
     for line in lines:
         if "attempt" in line and not issues:
             del line["attempt"]["issues"]
+    return with_trailer(lines)
+
+
+def with_trailer(lines: list[Any]) -> bytes:
+    """Return a file of these lines that is whole."""
     text = "".join(json.dumps(line) + "\n" for line in lines).encode()
     end = {"lines": len(lines), "sha256": hashlib.sha256(text).hexdigest()}
     return text + json.dumps({"end": end}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed"),
+    [
+        ("record", {"wal_id": ["x"]}), ("record", {"object_uri": {}}),
+        ("record", {"replay_reason": []}), ("record", {"version": 2**63}),
+        ("attempt", {"wal_id": 7}), ("attempt", {"evidence": ["x"]}),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_form_is_refused_with_its_line(
+    filled: Backend, other: Backend, tmp_path: Path, kind: str, changed: dict[str, Any]
+) -> None:
+    """A file that somebody made by hand, with a trailer that is right: nothing of it comes in."""
+    lines = [json.loads(line) for line in exported(filled, tmp_path / "a").splitlines()[:-1]]
+    number = next(at for at, line in enumerate(lines) if kind in line)
+    lines[number][kind].update(changed)
+    assert refused_import(with_trailer(lines), other, tmp_path) == (2, "import_invalid")
+
+
+def test_lines_without_their_records_are_refused(
+    filled: Backend, other: Backend, tmp_path: Path
+) -> None:
+    """They would be passed over as if they had come in."""
+    lines = [json.loads(line) for line in exported(filled, tmp_path / "a").splitlines()[:-1]]
+    bare = [line for line in lines if "record" not in line]
+    assert refused_import(with_trailer(bare), other, tmp_path) == (2, "import_invalid")
+
+
+def test_an_object_under_another_id_is_refused(
+    filled: Backend, other: Backend, tmp_path: Path
+) -> None:
+    """In one file as between two ledgers: an object has one record."""
+    lines = [json.loads(line) for line in exported(filled, tmp_path / "a").splitlines()[:-1]]
+    first, second = [line["record"] for line in lines if "record" in line][:2]
+    second["object_uri"] = first["object_uri"]
+    assert refused_import(with_trailer(lines), other, tmp_path) == (3, "import_conflict")
+
+
+def refused_import(body: bytes, at: Backend, folder: Path) -> tuple[int, str]:
+    """Import what must not come in; return how it is refused."""
+    (folder / "odd.jsonl").write_bytes(body)
+    command = ("wal", "import", str(folder / "odd.jsonl"), "--actor", "j.doe", "--output", "json")
+    done = tallgrass(*command, at=at)
+    assert row_counts(at) == [0, 0, 0, 0]
+    return done.code, done.error["code"]
 
 
 def test_an_export_of_the_version_before_is_read(filled: Backend, tmp_path: Path) -> None:

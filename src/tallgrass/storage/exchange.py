@@ -41,6 +41,10 @@ _ATTEMPT_FIELDS = tuple(model.name for model in field_models(WalAttempt))
 #: Columns that hold canonical JSON as text.
 _JSON_FIELDS = frozenset({"extensions", "issues", "next_object"})
 
+#: Columns that others are found by, or judged.
+_NAMES = frozenset({"wal_id", "object_uri", "replay_reason"})
+_INTEGER_MAX = 2**63 - 1
+
 #: What files of version 1 lack: null there.
 _SINCE_VERSION_2 = {"attempt": frozenset({"issues"})}
 
@@ -176,6 +180,7 @@ def _import(
         records = page["record"]
         ids = [row["wal_id"] for row in records]
         existing = {row["wal_id"]: row for row in tx.select("export_records", rows=ids)}
+        _require_own_objects(tx, records)
         for row in records:
             reason = require_reason(row["replay_reason"], custom_reasons)  # type: ignore[arg-type]
             row["replay_reason"] = reason
@@ -190,6 +195,19 @@ def _import(
         there += len(existing)
         notes += _import_notes(tx, page["annotation"], existing)
     return Imported(records=imported, already_there=there, notes=notes)
+
+
+def _require_own_objects(tx: Transaction, records: list[dict[str, object]]) -> None:
+    """Refuse an object that is known under another id: it has one record in a ledger."""
+    objects = [row["object_uri"] for row in records]
+    ids = {row["object_uri"]: row["wal_id"] for row in tx.select("known_objects", rows=objects)}
+    for row in records:
+        known = ids.setdefault(row["object_uri"], row["wal_id"])
+        if known != row["wal_id"]:
+            raise Refused(
+                f"{row['object_uri']} is in the ledger as {known}, not as {row['wal_id']}",
+                code="import_conflict",
+            )
 
 
 def _import_notes(tx: Transaction, rows: list[dict[str, object]], there: Mapping[str, Row]) -> int:
@@ -212,6 +230,8 @@ def _pages(
             yield page
             page, past_records = {name: [] for name in _LINES}, False
         past_records = past_records or kind != "record"
+        if past_records and not page["record"]:
+            raise InvalidInput(f"the first {kind} stands before any record", code="import_invalid")
         page[kind].append(row)
     if page["record"]:
         yield page
@@ -256,6 +276,20 @@ def _require_known_line(value: dict[str, object], number: int, version: int) -> 
             f"line {number}: not a record, attempt, transition or annotation of this version",
             code="import_invalid",
         )
+    wrong = [name for name, found in row.items() if not _is_storable(name, found)]
+    if wrong:
+        raise InvalidInput(
+            f"line {number}: {', '.join(sorted(wrong))} cannot be stored", code="import_invalid"
+        )
+
+
+def _is_storable(name: str, value: object) -> bool:
+    """Tell whether a value has a form that a column can have."""
+    if name in _NAMES and not isinstance(value, str):
+        return False
+    if isinstance(value, int):
+        return abs(value) <= _INTEGER_MAX
+    return name in _JSON_FIELDS or not isinstance(value, dict | list)
 
 
 def _parsed(line: bytes, number: int) -> dict[str, object]:
