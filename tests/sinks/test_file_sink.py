@@ -4,6 +4,7 @@ import errno
 import fcntl
 import json
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -148,10 +149,11 @@ def test_lines_are_on_the_disk_before_they_count(
     """A disk that cannot keep them is told; the events are sent again later."""
     (tmp_path / DEFAULT_PATH).touch()
 
-    def fails(_descriptor: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
+    def fails_for_files(descriptor: int) -> None:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(os, "fsync", fails)
+    monkeypatch.setattr(os, "fsync", fails_for_files)
     [delivery] = open_at(tmp_path).send([EVENT])
     assert isinstance(delivery, Undelivered)
     assert (delivery.code, delivery.permanent) == ("sink_unreachable", False)
