@@ -48,6 +48,13 @@ def test_a_link_that_fails_leaves_what_it_leads_to(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"target", "link"}
 
 
+def test_a_link_that_leads_to_itself_is_replaced(tmp_path: Path) -> None:
+    """It leads to nothing that could stay."""
+    (tmp_path / "loop").symlink_to("loop")
+    write(tmp_path / "loop", b"new")
+    assert (tmp_path / "loop").read_bytes() == b"new"
+
+
 def test_a_pipe_takes_what_is_written(tmp_path: Path) -> None:
     """Its reader gets all of it; no file stands in its place."""
     pipe = tmp_path / "pipe"

@@ -25,7 +25,8 @@ def appearing_whole(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO
         with path.open("wb") as file:
             yield file
         return
-    path = path.resolve()
+    # Unlike `resolve`, this bears a link that leads to itself.
+    path = Path(os.path.realpath(path))
     folder = path.parent
     with _told_of(path):
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=folder)
