@@ -222,6 +222,24 @@ def test_the_address_may_change_settings_of_the_session(ledger: Backend) -> None
     assert found == ["7s", "1min", "UTC"]
 
 
+def test_statements_are_planned_for_their_values_and_foreign_keys_once(ledger: Backend) -> None:
+    """However often a statement runs it is not prepared; the server keeps the plans of its checks.
+
+    A generic plan of ours may take a rare status for the way to a row. The check of a foreign key
+    has only one way, and to plan it for each row costs as much as the row.
+    """
+    stores = ledger.open()
+    with stores.database.transaction() as transaction:
+        for _ in range(20):
+            transaction.select("switched_off", scope="ingest")
+        connection: Any = transaction.connection  # type: ignore[attr-defined]
+        prepared = connection.execute("SELECT count(*) AS n FROM pg_prepared_statements").fetchone()
+        plans = connection.execute("SHOW plan_cache_mode").fetchone()
+    stores.close()
+    assert prepared == {"n": 0}
+    assert plans == {"plan_cache_mode": "auto"}
+
+
 # --- a server that dies in the middle -------------------------------------------------------------
 
 
