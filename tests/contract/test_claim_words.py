@@ -13,10 +13,10 @@ from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.unit import ObjectReference
 from tallgrass.retry import Backoff
 from tallgrass.telemetry import names
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.contract.scene import Scene, changed
 from tests.support.backends import NO_BACKOFF
 from tests.support.builders import failure, overwritten, unit
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from tests.support.backends import Backend

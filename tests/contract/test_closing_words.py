@@ -15,10 +15,10 @@ from tallgrass.operators.effects import Effects, ProvenanceEffect
 from tallgrass.retry import Backoff
 from tallgrass.storage import leases
 from tallgrass.telemetry import names
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.contract.scene import Scene
 from tests.support.backends import NO_BACKOFF
 from tests.support.builders import failure, overwritten, success, unit, units
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from tests.support.backends import Backend

@@ -17,10 +17,11 @@ from tallgrass.ledger.receipt import Action
 from tallgrass.ledger.vocabulary import CheckStatus, ProvenanceStatus, Status
 from tallgrass.storage.migrations import migrate
 from tallgrass.telemetry.names import EVENTS, METRICS, SPANS
-from tallgrass.telemetry.recorder import MemoryRecorder, NoopRecorder
+from tallgrass.telemetry.recorder import NoopRecorder
 from tests.pipeline.scene import Pipeline, things
 from tests.pipeline.watched import WatchedDatabase
 from tests.support.backends import Backend, prepare
+from tests.support.recording import MemoryRecorder
 from tests.telemetry.faulty_run import FaultyRun
 from tests.telemetry.watching import COUNTERPARTS, OBSERVED, P
 
