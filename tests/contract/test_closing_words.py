@@ -18,6 +18,7 @@ from tallgrass.telemetry import names
 from tests.contract.scene import Scene
 from tests.support.backends import NO_BACKOFF
 from tests.support.builders import failure, overwritten, success, unit, units
+from tests.support.put_back import put_back
 from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
@@ -168,10 +169,7 @@ def test_a_release_counts_the_statuses_that_units_enter(backend: Backend, verb: 
     """Each first run fails and is pending again, for its last reason; a re-run enters none."""
     setting = Scene(backend)
     again = setting.fail(0)
-    setting.stores.interventions.put_back(
-        [(again, setting.row(again)["version"])],
-        reason="incident", actor="ann", replay_run_id="run-7",
-    )  # fmt: skip
+    put_back(setting.stores, [(again, setting.row(again)["version"])])
     assert [claim.wal_id for claim in setting.due()] == [again]
     other = setting.claim(unit(1, dataset="mrms")).wal_id
     rerun = setting.succeed(2)
@@ -190,7 +188,7 @@ def test_a_release_counts_the_statuses_that_units_enter(backend: Backend, verb: 
         for status in ("failed", "pending")
     }
     assert recorder.by_labels(names.WAL_REPLAYS) == {
-        ("goes-glm", "incident"): 1.0, ("mrms", "none"): 1.0,
+        ("goes-glm", "backfill"): 1.0, ("mrms", "none"): 1.0,
     }  # fmt: skip
     row = setting.row(rerun)
     assert (row["status"], row["due_at"], row["lease_expiries"]) == (

@@ -133,11 +133,11 @@ def test_an_annotated_attempt_stays(scene: Scene, archive: Path) -> None:
     """What a person noted something on is not taken from under the note, listed or not."""
     ids = fill_attempts(scene)
     note = scene.stores.interventions.annotate
-    note(ids["broken"], 1, actor="ann", kind="note", note="look here")
+    note(ids["broken"], 1, actor="ann", note="look here")
     retention = open_retention(scene, archive)
     steps = retention.steps([ArchiveKind.ATTEMPTS], actor="ann")
     assert next(steps).rows == 3
-    note(ids["broken"], 2, actor="ann", kind="note", note="and here")
+    note(ids["broken"], 2, actor="ann", note="and here")
     list(steps)
     assert [row["attempt_no"] for row in scene.attempts(ids["broken"])] == [1, 2, 3]
     (made,) = retention.archives()
