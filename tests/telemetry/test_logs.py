@@ -232,7 +232,7 @@ class Singing:
     def read(self, units: Sequence[IngestUnit]) -> Sequence[ReadFailure]:
         """Fail for each unit in its own words."""
         return [
-            ReadFailure(code="dependency_unavailable", message=CANARIES[number % 50][0])
+            ReadFailure(code="transient_network_error", message=CANARIES[number % 50][0])
             for number, _ in enumerate(units)
         ]
 
