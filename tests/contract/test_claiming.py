@@ -122,7 +122,7 @@ def test_an_empty_batch_writes_nothing(backend: Backend) -> None:
     scene = Scene(backend)
     assert scene.announce() == []
     assert scene.due() == []
-    assert scene.commit().verdicts == {}
+    assert scene.commit().closed == {}
     assert backend.sql("SELECT count(*) FROM wal_records") == [(0,)]
 
 

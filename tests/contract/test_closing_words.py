@@ -17,7 +17,7 @@ from tallgrass.storage import leases
 from tallgrass.telemetry import names
 from tests.contract.scene import Scene
 from tests.support.backends import NO_BACKOFF
-from tests.support.builders import failure, overwritten, success, unit, units
+from tests.support.builders import failure, overwritten, success, unit, units, verdicts
 from tests.support.put_back import put_back
 from tests.support.recording import MemoryRecorder
 
@@ -51,7 +51,7 @@ class TestReRuns:
         scene = Scene(backend, SLOW, draw=lambda: 1.0)
         wal_id = scene.succeed()
         result = scene.commit(failure(scene.claim(overwritten(0))))
-        assert result.verdicts == {wal_id: Verdict.FAILED}
+        assert verdicts(result) == {wal_id: Verdict.FAILED}
         row = scene.row(wal_id)
         assert (row["status"], seconds_until(row, "due_at")) == ("succeeded", 100.0)
         assert row["retry_after"] == row["due_at"]
@@ -62,7 +62,7 @@ class TestReRuns:
         scene = Scene(backend, SLOW, draw=lambda: 1.0)
         wal_id = scene.succeed()
         result = scene.commit(failure(scene.claim(overwritten(0)), "not_ready"))
-        assert result.verdicts == {wal_id: Verdict.RETRY}
+        assert verdicts(result) == {wal_id: Verdict.RETRY}
         row = scene.row(wal_id)
         assert (row["status"], seconds_until(row, "due_at")) == ("succeeded", 100.0)
         assert backend.sql("SELECT count(*) FROM wal_transitions") == [(0,)]
@@ -74,7 +74,7 @@ class TestReRuns:
         scene.commit(failure(scene.claim(overwritten(0))))
         [claim] = scene.due()
         result = scene.commit(failure(claim, "missing_object"))
-        assert result.verdicts == {wal_id: Verdict.FAILED}
+        assert verdicts(result) == {wal_id: Verdict.FAILED}
         row = scene.row(wal_id)
         assert (row["status"], row["due_at"], row["retry_after"]) == ("succeeded", None, None)
         assert row["version"] == 7
@@ -87,7 +87,7 @@ class TestReRuns:
         scene = Scene(backend)
         wal_id = scene.succeed()
         result = scene.commit(failure(scene.claim(overwritten(0)), "governance_hard_fail"))
-        assert result.verdicts == {wal_id: Verdict.FAILED}
+        assert verdicts(result) == {wal_id: Verdict.FAILED}
         assert scene.row(wal_id)["due_at"] is None
         assert given_up(backend, wal_id) == [
             ("governance_hard_fail", {"attempts": 2, "last_error_code": "governance_hard_fail"})

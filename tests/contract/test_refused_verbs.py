@@ -97,5 +97,5 @@ def test_a_claim_that_was_closed_cannot_be_committed_again(backend: Backend) -> 
     for outcome in (success(claim), failure(claim), failure(claim, "governance_hard_fail")):
         result = scene.commit(outcome)
         assert result.lost == (claim.wal_id,)
-        assert not result.verdicts
+        assert not result.closed
     assert scene.tables() == before

@@ -250,7 +250,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 self.model.fail(found, result)
             del self.claims[wal_id]
         done = self.stores.ledger.commit(worker, batch)
-        assert set(done.verdicts) == set(mine)
+        assert set(done.closed) == set(mine)
         assert done.lost == ()
 
     @precondition(lambda self: self.dead)
