@@ -90,6 +90,19 @@ def _crowd(count: int, player: Callable[[int], None]) -> None:
                 raise SystemExit(f"a process ended with {ended.exitcode}")
 
 
+def pausing(labels: Sequence[str]) -> Callable[[str], None]:
+    """Return what says that a step is reached and waits, the first time at each of these."""
+    left = set(labels)
+
+    def step(label: str) -> None:
+        if label in left:
+            left.remove(label)
+            announce(step=label)
+            sys.stdin.readline()
+
+    return step
+
+
 def _writer(log: str, index: int) -> Any:
     return (Path(log) / f"{index}.jsonl").open("w", encoding="utf-8")
 
@@ -105,14 +118,7 @@ def step_by_step(
     *, name: str, url: str, count: int, pause_at: Sequence[str], worker_id: str, lease_s: float
 ) -> None:
     """Take units from the announcement to the outcome, and pause where the test wants to act."""
-    pauses = set(pause_at)
-
-    def step(label: str) -> None:
-        if label in pauses:
-            pauses.remove(label)
-            announce(step=label)
-            sys.stdin.readline()
-
+    step = pausing(pause_at)
     stores = _open(name, url)
     worker = stores.leases.register(worker_id, ingest_run_id="run", lease_s=lease_s)
     announce(step="began", incarnation=worker.incarnation)
