@@ -35,7 +35,8 @@ from tallgrass.ingest_loop import IngestLoop, Until
 from tallgrass.simulate.feed_messages import CREATED, S3Event, s3_message, sns_envelope
 from tallgrass.simulate.hdf5_writer import hdf5_file
 from tallgrass.telemetry import names
-from tallgrass.telemetry.recorder import NOBODY, MemoryRecorder, Recorder
+from tallgrass.telemetry.recorder import NOBODY, Recorder
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

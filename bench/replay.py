@@ -38,7 +38,7 @@ class _Down:
     """A store of objects that does not answer."""
 
     def read(self, units: Sequence[IngestUnit]) -> Sequence[ReadFailure]:
-        return [ReadFailure(code="dependency_unavailable", message="down") for _ in units]
+        return [ReadFailure(code="transient_network_error", message="down") for _ in units]
 
 
 def replay_ratio(name: str, url: str, folder: Path, rounds: int) -> Row:
@@ -92,7 +92,7 @@ def _forget_messages(config: Config) -> None:
 def _replay(config: Config, pipeline: Pipeline, catalogue: Catalogue) -> None:
     request = ReplayRequest(
         plan=PlanRequest(
-            selection=Selection(error_codes=("dependency_unavailable",)), reason="backfill"
+            selection=Selection(error_codes=("transient_network_error",)), reason="backfill"
         )
     )
     with closing(

@@ -69,7 +69,7 @@ def test_letters_are_sorted_and_none_is_taken(letters: Letters, console: Console
     for query, number in (
         ("dataset=hrrr", 1),
         ("cause=schema", 1),
-        ("code=dependency_unavailable", 3),
+        ("code=transient_network_error", 3),
         ("since=2027-01-01", 0),
         ("until=2027-01-01", 4),
         ("letters_max=2", 2),

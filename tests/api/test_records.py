@@ -105,7 +105,7 @@ def test_a_unit_of_which_more_is_known_is_told_again(reader: Client, backend: Ba
     path = f"/api/v1/records/{wal_id}"
     before = reader.get(path)
     stores = backend.open()
-    stores.interventions.annotate(wal_id, 1, actor="j.doe", kind="note", note="seen again")
+    stores.interventions.annotate(wal_id, 1, actor="j.doe", note="seen again")
     stores.close()
     after = reader.get(path, headers={"If-None-Match": before.headers["etag"]})
     assert after.status_code == 200

@@ -123,7 +123,7 @@ def fill(backend: Backend) -> None:
     claim(unit(30))
     stores.ledger.commit(worker, [failure(c) for c in claim(overwritten(4))])
     applied = backend.sql("SELECT wal_id FROM wal_records WHERE object_uri = ?", uri(0))[0][0]
-    stores.interventions.annotate(applied, 1, actor="j.doe", kind="note", note="looked at")
+    stores.interventions.annotate(applied, 1, actor="j.doe", note="looked at")
     stores.close()
 
 

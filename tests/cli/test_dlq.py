@@ -84,7 +84,7 @@ def test_classify_tells_causes_and_takes_nothing(shell: Shell) -> None:
         "schema": 1, "connectivity": 3, "governance": 0, "infra": 0, "integrity": 0,
         "unknown": 0, "unidentified": 1,
     }  # fmt: skip
-    down = [each for each in found["classes"] if each["code"] == "dependency_unavailable"]
+    down = [each for each in found["classes"] if each["code"] == "transient_network_error"]
     assert [(each["dataset"], each["letters"]) for each in down] == [
         ("goes-glm", 1), ("hrrr", 1), ("nexrad-l2", 1),
     ]  # fmt: skip
@@ -95,7 +95,7 @@ def test_classify_tells_causes_and_takes_nothing(shell: Shell) -> None:
         (["--dataset", "hrrr"], 1),
         (["--cause", "schema"], 1),
         (["--cause", "schema", "--cause", "unidentified"], 2),
-        (["--code", "dependency_unavailable"], 3),
+        (["--code", "transient_network_error"], 3),
         (["--since", "2027-01-01"], 0),
         (["--until", "2027-01-01"], 4),
     ):

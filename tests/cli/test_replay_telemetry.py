@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tallgrass.bootstrap import replay_reporting
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.cli.command import here
 from tests.pipeline.scene import things
 from tests.replay.scene import Replays
 from tests.support.governance import token_of
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,13 +16,13 @@ from tallgrass.nodes.energy_policy import CpuEnergyMeter
 from tallgrass.sinks.protocol import Delivered
 from tallgrass.telemetry.files import nodd_document
 from tallgrass.telemetry.names import METRICS
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.cli.command import Done, here, tallgrass
 from tests.pipeline.scene import VISIBILITY_S, things
 from tests.replay.scene import Replays, Unreadable
 from tests.support.backends import ManualClock
 from tests.support.events import MemorySink, down, write
 from tests.support.outbox_roles import open_dispatcher
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from pathlib import Path

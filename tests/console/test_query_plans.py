@@ -55,7 +55,7 @@ class Watched:
         def watched(tx: Any, name: str, **params: object) -> Any:
             query = tx._queries[name]
             if self.is_new(name, params):
-                values = sqlite._once(query, params)
+                values = sqlite.given_once(query, params)
                 for row in tx.connection.execute(f"EXPLAIN QUERY PLAN {query.sql}", values):
                     self.whole[name] |= scanned(query.sql, row["detail"], partial)
             return select(tx, name, **params)

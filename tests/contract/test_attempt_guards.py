@@ -150,7 +150,7 @@ def test_an_applied_attempt_stays_while_annotations_grow(backend: Backend) -> No
 
     before = digest()
     for count in range(1, 4):
-        scene.stores.interventions.annotate(wal_id, 1, actor="ann", kind="note", note=f"n{count}")
+        scene.stores.interventions.annotate(wal_id, 1, actor="ann", note=f"n{count}")
         notes = backend.sql("SELECT note FROM wal_annotations ORDER BY annotation_id")
         assert notes == [(f"n{n}",) for n in range(1, count + 1)]
         assert digest() == before
@@ -162,7 +162,7 @@ def test_a_note_needs_its_attempt(backend: Backend) -> None:
     scene = Scene(backend)
     wal_id = scene.succeed()
     with pytest.raises(Exception, match="refused a row") as caught:
-        scene.stores.interventions.annotate(wal_id, 2, actor="ann", kind="note", note="x")
+        scene.stores.interventions.annotate(wal_id, 2, actor="ann", note="x")
     assert getattr(caught.value, "code", None) == "data_refused"
 
 
@@ -183,7 +183,7 @@ def fill_append_only(scene: Scene) -> None:
     """Put at least one row into each append-only table."""
     wal_id = scene.fail()
     scene.quarantine(wal_id)
-    scene.stores.interventions.annotate(wal_id, 1, actor="ann", kind="note", note="n")
+    scene.stores.interventions.annotate(wal_id, 1, actor="ann", note="n")
     scene.stores.audit.seal()
 
 

@@ -13,10 +13,11 @@ from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.unit import ObjectReference
 from tallgrass.retry import Backoff
 from tallgrass.telemetry import names
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.contract.scene import Scene, changed
 from tests.support.backends import NO_BACKOFF
 from tests.support.builders import failure, overwritten, unit
+from tests.support.put_back import put_back
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from tests.support.backends import Backend
@@ -292,9 +293,7 @@ def test_a_claim_counts_the_statuses_that_units_enter(backend: Backend) -> None:
     setting.succeed(2)
     again = setting.fail(3)
     version = setting.row(again)["version"]
-    setting.stores.interventions.put_back(
-        [(again, version)], reason="incident", actor="ann", replay_run_id="run-7"
-    )
+    put_back(setting.stores, [(again, version)])
     [claim] = setting.due()
     setting.commit(failure(claim))
     recorder = MemoryRecorder()
@@ -305,7 +304,7 @@ def test_a_claim_counts_the_statuses_that_units_enter(backend: Backend) -> None:
         ("mrms", "pending"): 1.0, ("mrms", "in_progress"): 1.0,
     }  # fmt: skip
     assert recorder.by_labels(names.WAL_REPLAYS) == {
-        ("goes-glm", "none"): 1.0, ("mrms", "none"): 1.0, ("goes-glm", "incident"): 1.0,
+        ("goes-glm", "none"): 1.0, ("mrms", "none"): 1.0, ("goes-glm", "backfill"): 1.0,
     }  # fmt: skip
     setting.succeed(5)
     counted = recorder.by_labels(names.WAL_RECORDS)

@@ -11,6 +11,7 @@ from tallgrass.ledger.receipt import Action
 from tests.contract.scene import STATUSES, Scene, changed
 from tests.support.backends import ManualClock
 from tests.support.builders import failure, overwritten, success, unit, units
+from tests.support.put_back import put_back
 
 if TYPE_CHECKING:
     from tests.support.backends import Backend
@@ -64,9 +65,7 @@ def test_only_idle_units_are_claimed_when_due(backend: Backend) -> None:
     ids = {status: scene.at(status, number) for number, status in enumerate(STATUSES)}
     reset = scene.fail(8)
     version = scene.row(reset)["version"]
-    scene.stores.interventions.put_back(
-        [(reset, version)], reason="test", actor="ann", replay_run_id="r"
-    )
+    put_back(scene.stores, [(reset, version)])
     others = {name: scene.row(ids[name]) for name in STATUSES if name != "pending"}
     assert {claim.wal_id for claim in scene.due()} == {ids["pending"], reset}
     assert scene.due() == []
@@ -123,7 +122,7 @@ def test_an_empty_batch_writes_nothing(backend: Backend) -> None:
     scene = Scene(backend)
     assert scene.announce() == []
     assert scene.due() == []
-    assert scene.commit().verdicts == {}
+    assert scene.commit().closed == {}
     assert backend.sql("SELECT count(*) FROM wal_records") == [(0,)]
 
 
@@ -184,13 +183,7 @@ def test_attempts_are_claims_and_nothing_else(backend: Backend) -> None:
     [claim] = scene.due()
     scene.commit(failure(claim, "stac_validation_failed"))
     version = scene.row(wal_id)["version"]
-    scene.stores.interventions.put_back(
-        [(wal_id, version)],
-        reason="test",
-        actor="ann",
-        replay_run_id="r",
-        codes=["stac_validation_failed"],
-    )
+    put_back(scene.stores, [(wal_id, version)], codes=["stac_validation_failed"])
     assert scene.row(wal_id)["attempts"] == len(scene.attempts(wal_id)) == 3
 
 

@@ -13,7 +13,7 @@ from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.vocabulary import CheckStatus, ProvenanceStatus, StacStatus
 from tests.contract.scene import Scene, changed
 from tests.support.backends import NO_BACKOFF
-from tests.support.builders import failure, success, unit, units
+from tests.support.builders import failure, success, unit, units, verdicts
 
 if TYPE_CHECKING:
     from tests.support.backends import Backend
@@ -107,7 +107,7 @@ def test_a_lost_claim_is_reported_and_its_neighbours_are_written(backend: Backen
     before = scene.row(theirs.wal_id), scene.attempts(theirs.wal_id)
     result = scene.commit(success(mine), success(theirs))
     assert result.lost == (theirs.wal_id,)
-    assert result.verdicts == {mine.wal_id: Verdict.SUCCEEDED}
+    assert verdicts(result) == {mine.wal_id: Verdict.SUCCEEDED}
     assert (scene.row(theirs.wal_id), scene.attempts(theirs.wal_id)) == before
     assert scene.row(mine.wal_id)["status"] == "succeeded"
 
@@ -180,7 +180,7 @@ def test_a_governance_rejection_takes_two_edges_at_once(backend: Backend) -> Non
     scene = Scene(backend)
     claim = scene.claim()
     result = scene.commit(failure(claim, "governance_hard_fail"))
-    assert result.verdicts == {claim.wal_id: Verdict.QUARANTINED}
+    assert verdicts(result) == {claim.wal_id: Verdict.QUARANTINED}
     row = scene.row(claim.wal_id)
     assert (row["status"], row["version"]) == ("quarantined", 4)
     assert row["last_error_code"] == "governance_hard_fail"
@@ -202,7 +202,7 @@ def test_a_unit_given_back_is_due_again(backend: Backend, code: str) -> None:
     """in_progress → failed → pending in one transaction; the code stays for whoever looks."""
     scene = Scene(backend)
     claim = scene.claim()
-    assert scene.commit(failure(claim, code)).verdicts == {claim.wal_id: Verdict.RETRY}
+    assert verdicts(scene.commit(failure(claim, code))) == {claim.wal_id: Verdict.RETRY}
     row = scene.row(claim.wal_id)
     assert (row["status"], row["version"], row["last_error_code"]) == ("pending", 4, code)
     assert row["due_at"] is not None
@@ -222,7 +222,7 @@ def test_the_last_attempt_quarantines_at_commit(backend: Backend) -> None:
     wal_id = scene.fail()
     assert scene.row(wal_id)["status"] == "failed"
     result = scene.commit(failure(scene.claim(0), "missing_object"))
-    assert result.verdicts == {wal_id: Verdict.QUARANTINED}
+    assert verdicts(result) == {wal_id: Verdict.QUARANTINED}
     row = scene.row(wal_id)
     assert (row["status"], row["attempts"]) == ("quarantined", 2)
     assert row["last_error_code"] == "missing_object"

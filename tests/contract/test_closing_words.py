@@ -15,10 +15,11 @@ from tallgrass.operators.effects import Effects, ProvenanceEffect
 from tallgrass.retry import Backoff
 from tallgrass.storage import leases
 from tallgrass.telemetry import names
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.contract.scene import Scene
 from tests.support.backends import NO_BACKOFF
-from tests.support.builders import failure, overwritten, success, unit, units
+from tests.support.builders import failure, overwritten, success, unit, units, verdicts
+from tests.support.put_back import put_back
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from tests.support.backends import Backend
@@ -50,7 +51,7 @@ class TestReRuns:
         scene = Scene(backend, SLOW, draw=lambda: 1.0)
         wal_id = scene.succeed()
         result = scene.commit(failure(scene.claim(overwritten(0))))
-        assert result.verdicts == {wal_id: Verdict.FAILED}
+        assert verdicts(result) == {wal_id: Verdict.FAILED}
         row = scene.row(wal_id)
         assert (row["status"], seconds_until(row, "due_at")) == ("succeeded", 100.0)
         assert row["retry_after"] == row["due_at"]
@@ -61,7 +62,7 @@ class TestReRuns:
         scene = Scene(backend, SLOW, draw=lambda: 1.0)
         wal_id = scene.succeed()
         result = scene.commit(failure(scene.claim(overwritten(0)), "not_ready"))
-        assert result.verdicts == {wal_id: Verdict.RETRY}
+        assert verdicts(result) == {wal_id: Verdict.RETRY}
         row = scene.row(wal_id)
         assert (row["status"], seconds_until(row, "due_at")) == ("succeeded", 100.0)
         assert backend.sql("SELECT count(*) FROM wal_transitions") == [(0,)]
@@ -73,7 +74,7 @@ class TestReRuns:
         scene.commit(failure(scene.claim(overwritten(0))))
         [claim] = scene.due()
         result = scene.commit(failure(claim, "missing_object"))
-        assert result.verdicts == {wal_id: Verdict.FAILED}
+        assert verdicts(result) == {wal_id: Verdict.FAILED}
         row = scene.row(wal_id)
         assert (row["status"], row["due_at"], row["retry_after"]) == ("succeeded", None, None)
         assert row["version"] == 7
@@ -86,7 +87,7 @@ class TestReRuns:
         scene = Scene(backend)
         wal_id = scene.succeed()
         result = scene.commit(failure(scene.claim(overwritten(0)), "governance_hard_fail"))
-        assert result.verdicts == {wal_id: Verdict.FAILED}
+        assert verdicts(result) == {wal_id: Verdict.FAILED}
         assert scene.row(wal_id)["due_at"] is None
         assert given_up(backend, wal_id) == [
             ("governance_hard_fail", {"attempts": 2, "last_error_code": "governance_hard_fail"})
@@ -168,10 +169,7 @@ def test_a_release_counts_the_statuses_that_units_enter(backend: Backend, verb: 
     """Each first run fails and is pending again, for its last reason; a re-run enters none."""
     setting = Scene(backend)
     again = setting.fail(0)
-    setting.stores.interventions.put_back(
-        [(again, setting.row(again)["version"])],
-        reason="incident", actor="ann", replay_run_id="run-7",
-    )  # fmt: skip
+    put_back(setting.stores, [(again, setting.row(again)["version"])])
     assert [claim.wal_id for claim in setting.due()] == [again]
     other = setting.claim(unit(1, dataset="mrms")).wal_id
     rerun = setting.succeed(2)
@@ -190,7 +188,7 @@ def test_a_release_counts_the_statuses_that_units_enter(backend: Backend, verb: 
         for status in ("failed", "pending")
     }
     assert recorder.by_labels(names.WAL_REPLAYS) == {
-        ("goes-glm", "incident"): 1.0, ("mrms", "none"): 1.0,
+        ("goes-glm", "backfill"): 1.0, ("mrms", "none"): 1.0,
     }  # fmt: skip
     row = setting.row(rerun)
     assert (row["status"], row["due_at"], row["lease_expiries"]) == (

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from tallgrass.ledger.claim import NOT_REPLAYED, Replayed
 from tallgrass.telemetry import names
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.contract.scene import Scene
 from tests.support.builders import failure, success, units
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from tests.support.backends import Backend

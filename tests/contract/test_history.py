@@ -11,6 +11,7 @@ from tallgrass.ledger.rules import LedgerRules
 from tests.contract.scene import Scene
 from tests.support.backends import NO_BACKOFF
 from tests.support.builders import failure, overwritten, success, unit
+from tests.support.put_back import put_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,9 +79,7 @@ class RandomLife:
         failed = self.scene.backend.sql(
             "SELECT wal_id, version FROM wal_records WHERE status = 'failed'"
         )
-        self.scene.stores.interventions.put_back(
-            failed, reason="incident", actor="ann", replay_run_id="r", codes=CODES
-        )
+        put_back(self.scene.stores, [(wal_id, version) for wal_id, version in failed], codes=CODES)
 
     def quarantine(self) -> None:
         """Now and then somebody holds a unit."""
@@ -146,9 +145,7 @@ def test_the_reader_tells_the_history_in_order(backend: Backend) -> None:
     """Every edge of a life with failure, replay and success is told with its actor and reason."""
     scene = Scene(backend)
     wal_id = scene.fail(0, "missing_object")
-    scene.stores.interventions.put_back(
-        [(wal_id, 3)], reason="incident", actor="ann", replay_run_id="run-9"
-    )
+    put_back(scene.stores, [(wal_id, 3)], run_id="run-9")
     [claim] = scene.due()
     scene.commit(success(claim))
     told = [
@@ -159,7 +156,7 @@ def test_the_reader_tells_the_history_in_order(backend: Backend) -> None:
         (1, "recorded", None, "pending", None, "w", None),
         (2, "claimed", "pending", "in_progress", 1, "w", "ingest"),
         (3, "failed", "in_progress", "failed", 1, "w", "missing_object"),
-        (4, "replay", "failed", "pending", None, "ann", "incident"),
+        (4, "replay", "failed", "pending", None, "ann", "backfill"),
         (5, "claimed", "pending", "in_progress", 2, "w", "ingest"),
         (6, "applied", "in_progress", "succeeded", 2, "w", None),
     ]

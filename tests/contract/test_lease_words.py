@@ -12,10 +12,10 @@ from tallgrass.errors import InvalidInput
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.storage import leases
 from tallgrass.telemetry import names
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.contract.scene import Scene
 from tests.support.backends import NO_BACKOFF, ManualClock, prepare
 from tests.support.builders import failure, success, units
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from pathlib import Path

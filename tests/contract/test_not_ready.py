@@ -13,7 +13,7 @@ from tallgrass.ledger.rules import LedgerRules
 from tallgrass.retry import Backoff
 from tests.contract.scene import Scene
 from tests.support.backends import NO_BACKOFF
-from tests.support.builders import failure, overwritten, success, unit
+from tests.support.builders import failure, overwritten, success, unit, verdicts
 
 if TYPE_CHECKING:
     from tests.support.backends import Backend
@@ -56,10 +56,10 @@ def test_waiting_ends_at_the_limit(backend: Backend) -> None:
     scene = Scene(backend, LedgerRules(backoff=NO_BACKOFF, max_attempts=3))
     claim = scene.claim()
     for _ in range(2):
-        assert scene.commit(failure(claim, "not_ready")).verdicts[claim.wal_id] is Verdict.RETRY
+        assert verdicts(scene.commit(failure(claim, "not_ready")))[claim.wal_id] is Verdict.RETRY
         (claim,) = scene.due()
     result = scene.commit(failure(claim, "missing_object"))
-    assert result.verdicts == {claim.wal_id: Verdict.QUARANTINED}
+    assert verdicts(result) == {claim.wal_id: Verdict.QUARANTINED}
     row = scene.row(claim.wal_id)
     assert (row["status"], row["attempts"], row["due_at"]) == ("quarantined", 3, None)
     assert row["last_error_code"] == "missing_object"
@@ -72,7 +72,9 @@ def test_even_a_report_of_waiting_cannot_pass_the_limit(backend: Backend) -> Non
     scene = Scene(backend, LedgerRules(backoff=NO_BACKOFF, max_attempts=2))
     scene.commit(failure(scene.claim(), "not_ready"))
     (claim,) = scene.due()
-    assert scene.commit(failure(claim, "not_ready")).verdicts == {claim.wal_id: Verdict.QUARANTINED}
+    assert verdicts(scene.commit(failure(claim, "not_ready"))) == {
+        claim.wal_id: Verdict.QUARANTINED
+    }
 
 
 def test_a_newer_object_ends_the_waiting(backend: Backend) -> None:

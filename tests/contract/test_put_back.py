@@ -1,42 +1,31 @@
-"""failed → pending by tooling: what it needs, what it writes."""
+"""failed → pending by a replay: what it needs, what it writes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.errors import InvalidInput, Refused
+from tallgrass.errors import InvalidInput, UnknownRecord
+from tallgrass.governance.references import ReferenceKind
 from tallgrass.ledger.replay_reasons import CustomReason
 from tallgrass.ledger.rules import LedgerRules
-from tests.contract.scene import Scene, changed
+from tests.contract.scene import STATUSES, Scene, changed
 from tests.support.backends import NO_BACKOFF
 from tests.support.builders import failure, overwritten, success
+from tests.support.put_back import put_back
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from tallgrass.storage.interventions import Moved
     from tests.support.backends import Backend
 
 CUSTOM = CustomReason(code="sensor-recall", description="recalled", approval_ref="CAB-7")
+UNKNOWN = "0e0e0e0e-0000-8000-8000-000000000001"
 
 
-def put_back(
-    scene: Scene,
-    wal_id: str,
-    *,
-    reason: str = "incident",
-    codes: Collection[str] | None = None,
-) -> Moved:
-    """Put one unit back at its present version."""
-    return scene.stores.interventions.put_back(
-        [(wal_id, scene.row(wal_id)["version"])],
-        reason=reason,
-        actor="ann",
-        replay_run_id="run-7",
-        codes=codes,
-    )
+def replay(scene: Scene, wal_id: str, **changes: Any) -> str | None:
+    """Replay one unit at its present version; return why it was left alone, if it was."""
+    left = put_back(scene.stores, [(wal_id, scene.row(wal_id)["version"])], **changes)
+    return left[wal_id]
 
 
 @pytest.mark.conformance("SM-4.5b", "WAL-5.5", "SM-4.5c", "C-04")
@@ -46,12 +35,12 @@ def test_it_writes_reason_stamp_and_version_and_no_more(backend: Backend) -> Non
     wal_id = scene.fail()
     before, history = scene.row(wal_id), scene.history(wal_id)
     attempts = scene.attempts(wal_id)
-    assert put_back(scene, wal_id).done == (wal_id,)
+    assert replay(scene, wal_id, run_id="run-7") is None
     after = scene.row(wal_id)
     written = {"status", "replay_reason", "replay_run_id", "updated_at", "version"}
     written |= {"due_at", "retry_after"}
     assert changed(before, after) == written
-    assert (after["status"], after["replay_reason"]) == ("pending", "incident")
+    assert (after["status"], after["replay_reason"]) == ("pending", "backfill")
     assert after["version"] == before["version"] + 1
     assert after["attempts"] == before["attempts"] == 1
     assert after["last_error_code"] == "io_error"
@@ -62,10 +51,10 @@ def test_it_writes_reason_stamp_and_version_and_no_more(backend: Backend) -> Non
     assert told == {
         "kind": "replay",
         "actor": "ann",
-        "reason": "incident",
+        "reason": "backfill",
         "replay_run_id": "run-7",
     }
-    assert scene.audit(wal_id) == [("ann", "replay", "incident")]
+    assert scene.audit(wal_id) == [("ann", "replay", "backfill")]
 
 
 @pytest.mark.conformance("WAL-5.5", "WAL-3.14", "C-14")
@@ -76,9 +65,10 @@ def test_without_a_known_reason_it_is_refused(backend: Backend, reason: str) -> 
     wal_id = scene.fail()
     before = scene.tables()
     with pytest.raises(InvalidInput) as caught:
-        put_back(scene, wal_id, reason=reason)
+        replay(scene, wal_id, reason=reason)
     assert caught.value.code == "unknown_replay_reason"
     assert scene.tables() == before
+    assert backend.sql("SELECT * FROM replay_runs") == []
 
 
 @pytest.mark.conformance("WAL-3.14")
@@ -86,15 +76,56 @@ def test_without_a_known_reason_it_is_refused(backend: Backend, reason: str) -> 
 def test_a_listed_or_governed_reason_is_accepted(backend: Backend, reason: str) -> None:
     """All listed reasons work, and a custom one that the rules name with its approval."""
     scene = Scene(backend, LedgerRules(backoff=NO_BACKOFF, custom_reasons={CUSTOM.code: CUSTOM}))
+    scene.stores.changes.open(ReferenceKind.INCIDENT, "INC-1", title="down", by="ann")
     wal_id = scene.fail()
-    put_back(scene, wal_id, reason=reason)
+    assert replay(scene, wal_id, reason=reason, incident_ref="INC-1") is None
     assert scene.row(wal_id)["replay_reason"] == reason
     registered = backend.sql("SELECT code, approval_ref FROM replay_reasons")
     assert registered == ([("sensor-recall", "CAB-7")] if reason == "sensor-recall" else [])
 
 
+@pytest.mark.conformance("SM-3.2", "SM-3.4", "SM-4.5a", "WAL-4.6", "WAL-4.7", "WAL-10.3")
+def test_only_a_failed_unit_is_put_back(backend: Backend) -> None:
+    """Of five units in five statuses one moves; the others keep row, version and attempts."""
+    scene = Scene(backend)
+    ids = {status: scene.at(status, number) for number, status in enumerate(STATUSES)}
+    before = {status: scene.row(wal_id) for status, wal_id in ids.items()}
+    left = put_back(scene.stores, [(row["wal_id"], row["version"]) for row in before.values()])
+    assert left == {ids[each]: None if each == "failed" else each for each in STATUSES}
+    for status in set(STATUSES) - {"failed"}:
+        assert scene.row(ids[status]) == before[status]
+        assert ("ann", "replay", "backfill") not in scene.audit(ids[status])
+    kept = backend.sql("SELECT wal_id, outcome, reason FROM replay_run_records")
+    assert set(kept) == {
+        (wal_id, "due", None) if status == "failed" else (wal_id, "skipped", status)
+        for status, wal_id in ids.items()
+    }
+
+
+@pytest.mark.conformance("WAL-3.15", "SM-3.4")
+def test_a_replay_decided_on_another_version_moves_nothing(backend: Backend) -> None:
+    """Who read the record before its last write, or made a version up, is told that it moved."""
+    scene = Scene(backend)
+    wal_id = scene.fail()
+    before = scene.row(wal_id)
+    for version in (before["version"] - 1, before["version"] + 1):
+        assert put_back(scene.stores, [(wal_id, version)]) == {wal_id: "moved"}
+    assert scene.row(wal_id) == before
+    assert scene.audit(wal_id) == []
+
+
+def test_a_plan_with_an_unknown_unit_moves_nothing(backend: Backend) -> None:
+    """It is the plan of another ledger, so the units that this one knows stay too."""
+    scene = Scene(backend)
+    wal_id = scene.fail()
+    before = scene.row(wal_id)
+    with pytest.raises(UnknownRecord, match=UNKNOWN):
+        put_back(scene.stores, [(wal_id, before["version"]), (UNKNOWN, 1)])
+    assert scene.row(wal_id) == before
+
+
 @pytest.mark.conformance("SM-4.5a")
-def test_a_unit_at_its_limit_is_refused(backend: Backend) -> None:
+def test_a_unit_at_its_limit_is_left_alone(backend: Backend) -> None:
     """With no attempt left, status and code alone do not put it back."""
     scene = Scene(backend)
     wal_id = scene.fail()
@@ -102,27 +133,25 @@ def test_a_unit_at_its_limit_is_refused(backend: Backend) -> None:
     assert scene.row(wal_id)["attempts"] == 2
     strict = Scene(backend, LedgerRules(max_attempts=2, backoff=NO_BACKOFF))
     before = strict.row(wal_id)
-    refused = put_back(strict, wal_id).refused[wal_id]
-    assert (type(refused), refused.code) == (Refused, "limit_reached")
+    assert replay(strict, wal_id, run_id="run-7") == "attempts_exceeded"
     assert strict.row(wal_id) == before
-    assert strict.audit(wal_id) == [("ann", "replay_refused", "limit_reached")]
+    kept = backend.sql("SELECT replay_run_id, outcome, reason FROM replay_run_records")
+    assert kept == [("run-7", "skipped", "attempts_exceeded")]
     looser = Scene(backend, LedgerRules(max_attempts=3, backoff=NO_BACKOFF))
-    assert put_back(looser, wal_id).done == (wal_id,)
+    assert replay(looser, wal_id) is None
 
 
 @pytest.mark.conformance("SM-4.5a", "C-06")
-def test_a_code_that_policy_does_not_replay_is_refused(backend: Backend) -> None:
-    """Without a list the registry decides; a given list decides alone, both ways."""
+def test_a_code_that_policy_does_not_replay_is_left_alone(backend: Backend) -> None:
+    """The registry decides, unless somebody names the code; what is retried needs no naming."""
     scene = Scene(backend)
     schema, network = scene.fail(0, "stac_validation_failed"), scene.fail(1, "io_error")
     before = scene.row(schema)
-    refused = put_back(scene, schema).refused[schema]
-    assert (type(refused), refused.code) == (Refused, "retry_not_allowed")
+    assert replay(scene, schema) == "code_not_replayed"
+    assert replay(scene, schema, codes=["size_zero"]) == "code_not_replayed"
     assert scene.row(schema) == before
-    listed = ["stac_validation_failed"]
-    assert put_back(scene, network, codes=listed).refused[network].code == "retry_not_allowed"
-    assert put_back(scene, schema, codes=listed).done == (schema,)
-    assert put_back(scene, network).done == (network,)
+    assert replay(scene, schema, codes=["stac_validation_failed"]) is None
+    assert replay(scene, network) is None
 
 
 @pytest.mark.conformance("SM-4.5c")
@@ -131,7 +160,7 @@ def test_the_error_stays_until_a_success(backend: Backend) -> None:
     scene = Scene(backend)
     wal_id = scene.fail(0, "missing_object")
     for _ in range(2):
-        put_back(scene, wal_id)
+        assert replay(scene, wal_id) is None
         assert scene.row(wal_id)["last_error_code"] == "missing_object"
         [claim] = scene.due()
         assert scene.row(wal_id)["last_error_code"] == "missing_object"
@@ -141,23 +170,11 @@ def test_the_error_stays_until_a_success(backend: Backend) -> None:
     assert scene.row(wal_id)["last_error_code"] is None
 
 
-def test_a_unit_named_twice_moves_once(backend: Backend) -> None:
-    """A selection that names a unit twice is one move."""
-    scene = Scene(backend)
-    wal_id = scene.fail()
-    pair = (wal_id, scene.row(wal_id)["version"])
-    moved = scene.stores.interventions.put_back(
-        [pair, pair], reason="test", actor="ann", replay_run_id="r"
-    )
-    assert moved.done == (wal_id,)
-    assert scene.row(wal_id)["version"] == pair[1] + 1
-
-
 def test_the_attempts_of_a_replay_carry_its_run_until_one_is_applied(backend: Backend) -> None:
     """Each further attempt names the run that asked for it; what comes after success does not."""
     scene = Scene(backend)
     wal_id = scene.fail()
-    put_back(scene, wal_id)
+    assert replay(scene, wal_id, run_id="run-7") is None
     [claim] = scene.due()
     scene.commit(failure(claim))
     [claim] = scene.due()

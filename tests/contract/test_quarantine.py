@@ -12,6 +12,7 @@ from tallgrass.ledger.rules import LedgerRules
 from tests.contract.scene import Scene, changed
 from tests.support.backends import NO_BACKOFF
 from tests.support.builders import failure, overwritten, unit
+from tests.support.put_back import put_back
 
 if TYPE_CHECKING:
     from tests.support.backends import Backend
@@ -115,9 +116,7 @@ def test_no_routine_verb_leaves_quarantine(backend: Backend) -> None:
     scene.announce(unit(0))
     scene.due()
     scene.crash()
-    scene.stores.interventions.put_back(
-        [(wal_id, before["version"])], reason="test", actor="ann", replay_run_id="r"
-    )
+    put_back(scene.stores, [(wal_id, before["version"])])
     assert scene.row(wal_id) == before
 
 

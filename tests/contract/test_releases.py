@@ -26,6 +26,7 @@ from tallgrass.ledger.receipt import Action
 from tallgrass.storage.releases import Releases
 from tests.contract.scene import Scene, accepts, changed
 from tests.support.builders import failure, overwritten, success, unit
+from tests.support.put_back import put_back
 
 if TYPE_CHECKING:
     from tests.support.backends import Backend
@@ -346,10 +347,8 @@ def test_nothing_else_touches_a_quarantined_unit(office: Office) -> None:
     assert scene.due() == []
     scene.crash()
     scene.stores.leases.recover()
-    moved = scene.stores.interventions.put_back(
-        [(wal_id, before["version"])], reason="test", actor=scene.who, replay_run_id="r"
-    )
-    assert (moved.done, set(moved.refused)) == ((), {wal_id})
+    left = put_back(scene.stores, [(wal_id, before["version"])], actor=scene.who)
+    assert left == {wal_id: "quarantined"}
     assert scene.row(wal_id) == before
 
 

@@ -16,11 +16,11 @@ from tallgrass.replay.plan import PlanAction
 from tallgrass.replay.plan_file import read_row
 from tallgrass.replay.run import RunState
 from tallgrass.telemetry import names
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.pipeline.scene import Pipeline, stored, thing, things
 from tests.replay.scene import DOWN, Replays, Unreadable
 from tests.support.backends import prepare
 from tests.support.governance import state_of_tables
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from tallgrass.ledger.unit import ObjectReference
 from tallgrass.ledger.vocabulary import StacStatus
 from tests.contract.scene import Scene, changed
 from tests.support.backends import NO_BACKOFF
-from tests.support.builders import failure, overwritten, success, unit
+from tests.support.builders import failure, overwritten, success, unit, verdicts
 
 if TYPE_CHECKING:
     from tests.support.backends import Backend
@@ -58,7 +58,7 @@ def test_a_failing_re_run_keeps_the_item_and_shows_stale(backend: Backend) -> No
     claim = scene.claim(overwritten(0))
     before = scene.row(wal_id)
     result = scene.commit(failure(claim, "missing_object"))
-    assert result.verdicts == {wal_id: Verdict.FAILED}
+    assert verdicts(result) == {wal_id: Verdict.FAILED}
     after = scene.row(wal_id)
     assert changed(before, after) == {
         "updated_at", "version", "last_error_code", "last_error_message", "due_at", "retry_after",

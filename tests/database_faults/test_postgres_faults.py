@@ -337,7 +337,7 @@ def test_a_server_that_dies_during_commit_is_asked_afterwards(
         assert standing(ledger) == [("in_progress", 2, 5, COUNT)]
     else:
         result = stores.ledger.commit(worker, [success(claim) for claim in claims])
-        assert (len(result.verdicts), result.lost) == (COUNT, ())
+        assert (len(result.closed), result.lost) == (COUNT, ())
         assert standing(ledger) == [("succeeded", 1, 3, COUNT)]
     assert interceptor.acted == 1
     assert ledger.sql("SELECT max(attempt_no) FROM wal_attempts") == [
@@ -411,7 +411,7 @@ def test_a_commit_that_lands_after_its_client_was_cut_off_is_waited_for(
         assert len(claims) == COUNT
     else:
         result = stores.ledger.commit(worker, [success(claim) for claim in claims])
-        assert (len(result.verdicts), result.lost) == (COUNT, ())
+        assert (len(result.closed), result.lost) == (COUNT, ())
     assert interceptor.acted == 1
     expected = (
         [("in_progress", 1, 2, 2 * COUNT)]

@@ -173,7 +173,7 @@ def test_a_disk_that_fills_during_a_commit_leaves_the_claims_open(ledger: Backen
         stores.ledger.commit(worker, outcomes)
     assert ledger.sql("SELECT DISTINCT status FROM wal_attempts") == [("pending",)]
     connection.execute("PRAGMA max_page_count = 1000000")
-    assert len(stores.ledger.commit(worker, outcomes).verdicts) == 500
+    assert len(stores.ledger.commit(worker, outcomes).closed) == 500
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import pytest
 from tests.documents.markdown import WAL_DOCS, code_block, read
 from tests.support.backends import prepare
 from tests.support.builders import failure, success, unit, units
+from tests.support.put_back import put_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,9 +62,7 @@ def test_going_back_to_pending_keeps_the_last_error_as_documented(
     else:
         stores.ledger.commit(worker, [failure(claim, expected[how])])
     if how == "replay":
-        stores.interventions.put_back(
-            [(claim.wal_id, 3)], reason="test", actor="a", replay_run_id="run-1"
-        )
+        put_back(stores, [(claim.wal_id, 3)])
     status, code, message = last_error(backend)
     assert (status, code) == ("pending", expected.get(how, "lease_expired"))
     assert message

@@ -224,7 +224,7 @@ def _acknowledge(world: World, number: int, worker: Worker) -> World:
         receipt = Receipt(unit=claim.unit, decision=NEW_UNIT, claim=claim)
         closed = {} if worker.closed is None else {claim.wal_id: worker.closed}
     message = world.messages[worker.message]
-    if not acknowledge([receipt], closed).deletes:
+    if acknowledge([receipt], closed).visibility_s is not None:
         shown = message._replace(place="visible")
         return idle._replace(messages=_put(idle.messages, worker.message, shown))
     require_may_go(world, worker.message)

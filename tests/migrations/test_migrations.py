@@ -96,7 +96,7 @@ def test_an_old_database_with_rows_is_upgraded(backend: Backend) -> None:
     assert migrate(stores.database, newer).applied == ("9001_extra",)
     assert backend.sql("SELECT * FROM wal_records ORDER BY wal_id") == before
     assert "added_later" in tables(backend)
-    assert len(stores.ledger.commit(worker, [success(claim) for claim in claims]).verdicts) == 3
+    assert len(stores.ledger.commit(worker, [success(claim) for claim in claims]).closed) == 3
 
 
 def test_a_database_without_tables_is_told_from_an_old_one(empty: Backend) -> None:

@@ -355,7 +355,7 @@ class Model:
         if unit.status != "failed" or unit.exhausted or not RETRIED[unit.error or ""]:
             return False
         self._reset(unit, self.now)
-        unit.reason = "incident"
+        unit.reason = "backfill"
         return True
 
     def quarantine(self, unit: Unit) -> bool:

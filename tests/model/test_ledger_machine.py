@@ -26,6 +26,7 @@ from tallgrass.retry import Backoff
 from tests.model.ledger_model import CODES, LEGAL, MAX_ATTEMPTS, Model, Unit
 from tests.support.backends import NO_BACKOFF, Backend, ManualClock, prepare, read_rows
 from tests.support.builders import failure, success, unit
+from tests.support.put_back import put_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,7 +250,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 self.model.fail(found, result)
             del self.claims[wal_id]
         done = self.stores.ledger.commit(worker, batch)
-        assert set(done.verdicts) == set(mine)
+        assert set(done.closed) == set(mine)
         assert done.lost == ()
 
     @precondition(lambda self: self.dead)
@@ -321,12 +322,12 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         selection = [(IDS[number], found.version - late)]
         allowed = not late and getattr(self.model, verb)(found)
-        verbs = self.stores.interventions
         if verb == "put_back":
-            moved = verbs.put_back(selection, reason="incident", actor="ann", replay_run_id="r")
+            done = put_back(self.stores, selection)[IDS[number]] is None
         else:
-            moved = verbs.quarantine(selection, reason="why", actor="ann")
-        assert (IDS[number] in moved.done) == allowed
+            moved = self.stores.interventions.quarantine(selection, reason="why", actor="ann")
+            done = moved.done == (IDS[number],)
+        assert done == allowed
 
     @rule(dataset=st.sampled_from(["*", "goes-glm", "mrms"]), is_on=st.sampled_from([0, 0, 1]))
     def switch(self, dataset: str, is_on: int) -> None:

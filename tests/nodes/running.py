@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tallgrass.nodes import NodeRunner
-from tallgrass.telemetry.recorder import MemoryRecorder
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,9 @@ from tallgrass.nodes import NodeHooks, RetryPolicy, effect
 from tallgrass.nodes.energy_policy import CpuEnergyMeter, EnergyCoefficients
 from tallgrass.nodes.lineage import FileLineage, Lineage
 from tallgrass.telemetry.names import METRICS
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.nodes.governed import governed_gate
 from tests.nodes.running import Watched, failing_first
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -26,9 +26,9 @@ from tallgrass.errors import (
 from tallgrass.governance.approvals import Approval, ApprovalState, plan_subject
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.nodes import NodeHooks, NodeRunner, RetryPolicy, effect
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.nodes.running import failing_first
 from tests.support.governance import People, set_up
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

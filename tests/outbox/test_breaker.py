@@ -12,10 +12,10 @@ from tallgrass.outbox.dispatch_rules import DispatchRules
 from tallgrass.retry import Backoff
 from tallgrass.sinks.protocol import Delivered
 from tallgrass.telemetry import names
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.support.backends import Backend, ManualClock, prepare
 from tests.support.events import MemorySink, down, event_id, write
 from tests.support.outbox_roles import open_dispatcher, open_loop
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,9 +15,9 @@ from tallgrass.outbox.dispatch_threads import DispatchThreads, Lane
 from tallgrass.storage.outbox_listen import PostgresWake
 from tallgrass.storage.outbox_wake import SqliteWake
 from tallgrass.telemetry import names
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.support.events import MemorySink, down, event_id, write
 from tests.support.outbox_roles import open_dispatcher, open_loop
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,11 +14,11 @@ from tallgrass.sinks.protocol import Delivered
 from tallgrass.sinks.registry import open_sink
 from tallgrass.sinks.resources import SinkResources
 from tallgrass.telemetry import names
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.sinks.receiver import PATIENCE_S, Receiver
 from tests.support.backends import Backend, ManualClock
 from tests.support.events import MemorySink, down, event_id, payload_of, write
 from tests.support.outbox_roles import open_dispatcher
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -23,7 +23,6 @@ from tallgrass.errors import (
 from tallgrass.outbox import Artifact, Event, PayloadRules, Routing, publish, publish_all
 from tallgrass.outbox.publication import Prepared, prepare
 from tallgrass.outbox.routing import parse_routing
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.outbox.callers import (
     ARTIFACT,
     CHECKSUM,
@@ -37,6 +36,7 @@ from tests.outbox.callers import (
     nothing,
     once,
 )
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

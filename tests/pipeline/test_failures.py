@@ -24,6 +24,7 @@ from tests.pipeline.scene import (
     thing,
     things,
 )
+from tests.support.put_back import put_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -173,15 +174,14 @@ def test_a_failed_unit_runs_again_if_policy_says_so(
         return
     assert (row["status"], row["attempts"]) == ("failed", 1)
     selected = [(row["wal_id"], row["version"])]
-    put_back = pipeline.stores.interventions.put_back
-    by_tool: dict[str, Any] = {"reason": "incident", "actor": "ann", "replay_run_id": "run-7"}
-    assert not put_back(selected, **by_tool).done
+    left = put_back(pipeline.stores, selected)
+    assert left == {row["wal_id"]: "code_not_replayed"}
     assert pipeline.row(thing())["status"] == "failed"
-    assert put_back(selected, **by_tool, codes=[code]).done == (row["wal_id"],)
+    assert put_back(pipeline.stores, selected, codes=[code]) == {row["wal_id"]: None}
     pipeline.worker.run_due()
     assert (pipeline.row(thing())["attempts"], pipeline.row(thing())["replay_reason"]) == (
         2,
-        "incident",
+        "backfill",
     )
 
 
@@ -192,12 +192,10 @@ def test_a_failed_unit_is_put_back_by_a_tool(backend: Backend, tmp_path: Path) -
     pipeline.feed(thing())
     pipeline.start(pipeline.lease, reader=reader_of(pipeline, "io_error", 1)).run_messages()
     row = pipeline.row(thing())
-    pipeline.stores.interventions.put_back(
-        [(row["wal_id"], row["version"])], reason="incident", actor="ann", replay_run_id="run-7"
-    )
+    put_back(pipeline.stores, [(row["wal_id"], row["version"])], run_id="run-7")
     pipeline.worker.run_due()
     row = pipeline.row(thing())
-    assert (row["status"], row["attempts"], row["replay_reason"]) == ("succeeded", 2, "incident")
+    assert (row["status"], row["attempts"], row["replay_reason"]) == ("succeeded", 2, "backfill")
     assert [each["replay_run_id"] for each in pipeline.attempts(thing())] == [None, "run-7"]
 
 

@@ -11,8 +11,8 @@ from tallgrass.evidence.outage import OutageWatch
 from tallgrass.evidence.reading import Evidence, ReadFailure
 from tallgrass.ingest_loop import Until
 from tallgrass.telemetry.names import STORE_WAITED_FOR
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.pipeline.scene import VISIBILITY_S, Pipeline, things
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -160,7 +160,7 @@ def test_a_worker_whose_claim_was_lost_writes_no_effect(backend: Backend, tmp_pa
         getattr(pipeline.worker, phase)(batch)
     # One attempt is closed behind the back of the batch.
     claim = next(claim for claim in batch.claims if claim.unit.object_uri == lost.uri)
-    pipeline.stores.ledger.commit(pipeline.lease, [failure(claim, "deadline_exceeded")])
+    pipeline.stores.ledger.commit(pipeline.lease, [failure(claim, "io_error")])
     pipeline.worker.commit(batch)
     assert set(batch.closed) == {pipeline.row(kept)["wal_id"]}
     assert pipeline.item(lost) is None

@@ -26,6 +26,7 @@ from tests.pipeline.scene import (
     things,
 )
 from tests.support.backends import Backend, ManualClock, prepare
+from tests.support.put_back import put_back
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,7 +111,7 @@ def test_a_rerun_gives_the_same_bytes_and_ids(backend: Backend, tmp_path: Path) 
     """Retried, recovered or put back by a tool, a unit ends as a first run would end."""
     given = things(4)
     pipeline = Pipeline(backend, tmp_path)
-    plain, retried, recovered, put_back = given
+    plain, retried, recovered, replayed = given
     pipeline.feed(plain)
     pipeline.drain()
     pipeline.announce(retried)
@@ -123,13 +124,11 @@ def test_a_rerun_gives_the_same_bytes_and_ids(backend: Backend, tmp_path: Path) 
         getattr(pipeline.worker, phase)(batch)
     pipeline.replace_worker()
     pipeline.drain()
-    pipeline.announce(put_back)
+    pipeline.announce(replayed)
     pipeline.worker.run_messages()
-    pipeline.put(put_back)
-    row = pipeline.row(put_back)
-    pipeline.stores.interventions.put_back(
-        [(row["wal_id"], row["version"])], reason="incident", actor="ann", replay_run_id="r-1"
-    )
+    pipeline.put(replayed)
+    row = pipeline.row(replayed)
+    put_back(pipeline.stores, [(row["wal_id"], row["version"])])
     pipeline.worker.run_due()
     assert [pipeline.row(each)["attempts"] for each in given] == [1, 2, 2, 2]
 

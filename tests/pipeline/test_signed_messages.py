@@ -14,9 +14,9 @@ from tallgrass.errors import ConfigError
 from tallgrass.ingest_loop import Until
 from tallgrass.queues.acknowledgement import deferral_s
 from tallgrass.telemetry import names
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.intake.sns_corpus import hostile_messages
 from tests.pipeline.scene import Pipeline, Thing, message_of, thing
+from tests.support.recording import MemoryRecorder
 from tests.support.sns import (
     HOST,
     PATH,

@@ -10,10 +10,10 @@ from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.errors import DatabaseUnreachable, WorkerFenced
 from tallgrass.heartbeat import Heartbeat
 from tallgrass.ingest_loop import Until
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.pipeline.scene import VISIBILITY_S, Pipeline, assert_effects_follow_the_ledger, things
 from tests.pipeline.watched import WatchedDatabase
 from tests.support.backends import Backend, ManualClock, prepare
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from pathlib import Path

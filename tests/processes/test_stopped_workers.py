@@ -42,7 +42,7 @@ def finish_for(backend: Backend, incarnation: str) -> Stores:
     result = stores.ledger.commit(
         worker, [success(claim) for claim in stores.ledger.claim_due(worker, 5)]
     )
-    assert len(result.verdicts) == 5
+    assert len(result.closed) == 5
     return stores
 
 
@@ -170,6 +170,6 @@ def test_a_namesake_cannot_close_anothers_attempt(backend: Backend) -> None:
     assert claim
     before = whole_state(backend)
     result = stores.ledger.commit(namesake, [success(claim)])
-    assert (result.verdicts, result.lost) == ({}, (claim.wal_id,))
+    assert (result.closed, result.lost) == ({}, (claim.wal_id,))
     assert whole_state(backend) == before
-    assert len(stores.ledger.commit(holder, [success(claim)]).verdicts) == 1
+    assert len(stores.ledger.commit(holder, [success(claim)]).closed) == 1

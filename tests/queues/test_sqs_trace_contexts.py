@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tallgrass.queues.aws_trace_header import traceparent_of
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.pipeline.scene import Pipeline, message_of, thing
 from tests.queues.sqs_scene import open_at
 from tests.support.backends import prepare
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from pathlib import Path

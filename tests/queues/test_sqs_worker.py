@@ -11,7 +11,6 @@ from tallgrass.ingest_loop import Until
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.retry import Backoff
 from tallgrass.telemetry import names
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.pipeline.scene import (
     Pipeline,
     assert_effects_follow_the_ledger,
@@ -24,6 +23,7 @@ from tests.queues.sqs_scene import CHANGE, DELETE, RECEIVE, open_at
 from tests.queues.test_sqs_faults import ANSWERS
 from tests.support.backends import prepare
 from tests.support.faulty_endpoint import FaultyEndpoint, answers, fails_entries
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tests.support.backends import Backend
 
 #: A retried code: whoever fails with it may be replayed without being named.
-DOWN = "dependency_unavailable"
+DOWN = "transient_network_error"
 
 
 @dataclass

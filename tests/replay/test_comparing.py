@@ -24,10 +24,10 @@ from tallgrass.replay.comparison import (
 )
 from tallgrass.replay.run import RunState
 from tallgrass.telemetry import names
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.pipeline.scene import stored, thing
 from tests.replay.scene import Replays
 from tests.replay.tampering import tamper
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,6 +24,7 @@ from tallgrass.storage.plan_reader import PlanReader
 from tests.contract.scene import Scene
 from tests.replay.population import DATASETS, means, populate, rows_with_messages
 from tests.support.builders import DATA_START, failure, success, unit, units
+from tests.support.put_back import put_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,13 +184,8 @@ def test_a_unit_that_moves_while_the_plan_is_read_is_told_once(backend: Backend)
     seen: list[str] = []
     for candidate in reader.candidates(selection, None, ["goes-glm"]):
         if not seen:
-            moved = backend.open().interventions.put_back(
-                [(claim.wal_id, 3) for claim in claims[:20]],
-                reason="test",
-                actor="ann",
-                replay_run_id="r",
-            )
-            assert len(moved.done) == 20
+            left = put_back(backend.open(), [(claim.wal_id, 3) for claim in claims[:20]])
+            assert list(left.values()) == [None] * 20
         seen.append(candidate.wal_id)
     assert seen == sorted(each.wal_id for each in units(200))
 
@@ -278,18 +274,13 @@ class TestPlan:
 
     @pytest.mark.conformance("RP-6.4")
     def test_the_plan_is_what_putting_back_then_does(self, backend: Backend) -> None:
-        """On a ledger that nobody changed the planned units move; the others are refused."""
+        """On a ledger that nobody changed the planned units move; the others are left alone."""
         scene = populate(backend)
         _, said = self.plan(backend, Selection(datasets=DATASETS, statuses=tuple(Status)))
         versions = backend.sql("SELECT wal_id, version FROM wal_records")
-        moved = scene.stores.interventions.put_back(
-            [(wal_id, version) for wal_id, version in versions],
-            reason="incident",
-            actor="ann",
-            replay_run_id="run-1",
-        )
-        assert set(moved.done) == {w for w, (action, _) in said.items() if action == "replay"}
-        assert set(moved.refused) == {w for w, (action, _) in said.items() if action == "skip"}
+        left = put_back(scene.stores, [(wal_id, version) for wal_id, version in versions])
+        assert {action for action, _ in said.values()} == {"replay", "skip"}
+        assert left == {wal_id: reason for wal_id, (_, reason) in said.items()}
 
     def test_two_plans_of_a_ledger_that_nobody_changed_are_the_same_bytes(
         self, backend: Backend

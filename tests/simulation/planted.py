@@ -190,9 +190,9 @@ def _needing_no_approval() -> Iterator[None]:
         yield
 
 
-def _whatever_version(versions: dict[str, int], found: dict[str, Any], check: Any) -> Any:
+def _whatever_version(versions: dict[str, int], found: dict[str, Any]) -> Any:
     told = {wal_id: known.version for wal_id, known in found.items()}
-    return _sort_out({**versions, **told}, found, check)
+    return _sort_out({**versions, **told}, found)
 
 
 BUGS = (

@@ -49,15 +49,16 @@ def test_places_on_both_sides_of_the_antimeridian_go_all_round() -> None:
 
 
 def test_known_extents_are_taken() -> None:
-    """Box and interval of the items so far replace those of the dataset's file."""
-    body = build_collection(
-        scene.dataset(),
-        box=(1.0, 2.0, 3.0, 4.0),
-        interval=(datetime(2020, 1, 1, tzinfo=UTC), None),
-    )
+    """Box and interval of the items replace those of the dataset's file, which has no times."""
+    plain = build_collection(scene.dataset())
+    assert json.loads(plain)["extent"]["temporal"] == {"interval": [[None, None]]}
+    start, end = datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC)
+    body = with_extent(plain, Extent(items=1, box=(1.0, 2.0, 3.0, 4.0), start=start, end=end))
     extent = json.loads(body)["extent"]
     assert extent["spatial"]["bbox"] == [[1.0, 2.0, 3.0, 4.0]]
-    assert extent["temporal"]["interval"] == [["2020-01-01T00:00:00.000000Z", None]]
+    assert extent["temporal"]["interval"] == [
+        ["2020-01-01T00:00:00.000000Z", "2020-01-02T00:00:00.000000Z"]
+    ]
 
 
 def licensed(**rules: Any) -> Dataset:

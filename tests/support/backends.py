@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 #: Back-off of tests that do not care for it: over before the next statement.
 NO_BACKOFF = Backoff(base_s=1e-6, cap_s=1e-6)
 
-FAR_PAST = datetime(2000, 1, 1, tzinfo=UTC)
-
 
 class ManualClock:
     """A clock that moves only when told; SQLite judges leases by it."""

@@ -10,7 +10,8 @@ from tallgrass.ledger.unit import EventMetadata, IngestUnit, ObjectReference
 from tallgrass.ledger.vocabulary import CheckStatus, ProvenanceStatus, StacStatus
 
 if TYPE_CHECKING:
-    from tallgrass.ledger.claim import Claim
+    from tallgrass.ledger.claim import Claim, CommitResult
+    from tallgrass.ledger.outcome import Verdict
 
 DATA_START = datetime(2026, 1, 1, tzinfo=UTC)
 EVENT_TIME = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
@@ -85,3 +86,8 @@ def failure(
         error_message=message,
         **changes,
     )
+
+
+def verdicts(result: CommitResult) -> dict[str, Verdict]:
+    """Return what each closed claim made of its unit."""
+    return {wal_id: closed.verdict for wal_id, closed in result.closed.items()}

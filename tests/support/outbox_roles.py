@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import random
-import sys
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -91,16 +90,9 @@ def dispatches_by_step(
     *, name: str, url: str, log: str, pause_at: Sequence[str], lease_s: float
 ) -> None:
     """Deliver one batch, and pause where the test wants to act."""
-    from tests.support.process_roles import PausingDatabase, announce  # noqa: PLC0415
+    from tests.support.process_roles import PausingDatabase, announce, pausing  # noqa: PLC0415
 
-    pauses = set(pause_at)
-
-    def step(label: str) -> None:
-        if label in pauses:
-            pauses.remove(label)
-            announce(step=label)
-            sys.stdin.readline()
-
+    step = pausing(pause_at)
     stores = Backend(name, url).open()
     sink = LogSink(log, lambda: step("sending"))
     dispatcher = open_dispatcher(stores, sink, rules=DispatchRules(lease_s=lease_s))

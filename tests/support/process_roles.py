@@ -22,7 +22,7 @@ from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.unit import EventMetadata
 from tallgrass.storage.migrations import migrate
 from tests.support.backends import NO_BACKOFF, Backend
-from tests.support.builders import EVENT_TIME, failure, success, unit, units
+from tests.support.builders import EVENT_TIME, failure, success, unit, units, verdicts
 from tests.support.outbox_roles import OUTBOX_ROLES
 from tests.support.processes import MEETING_S_MAX
 
@@ -90,6 +90,19 @@ def _crowd(count: int, player: Callable[[int], None]) -> None:
                 raise SystemExit(f"a process ended with {ended.exitcode}")
 
 
+def pausing(labels: Sequence[str]) -> Callable[[str], None]:
+    """Return what says that a step is reached and waits, the first time at each of these."""
+    left = set(labels)
+
+    def step(label: str) -> None:
+        if label in left:
+            left.remove(label)
+            announce(step=label)
+            sys.stdin.readline()
+
+    return step
+
+
 def _writer(log: str, index: int) -> Any:
     return (Path(log) / f"{index}.jsonl").open("w", encoding="utf-8")
 
@@ -105,14 +118,7 @@ def step_by_step(
     *, name: str, url: str, count: int, pause_at: Sequence[str], worker_id: str, lease_s: float
 ) -> None:
     """Take units from the announcement to the outcome, and pause where the test wants to act."""
-    pauses = set(pause_at)
-
-    def step(label: str) -> None:
-        if label in pauses:
-            pauses.remove(label)
-            announce(step=label)
-            sys.stdin.readline()
-
+    step = pausing(pause_at)
     stores = _open(name, url)
     worker = stores.leases.register(worker_id, ingest_run_id="run", lease_s=lease_s)
     announce(step="began", incarnation=worker.incarnation)
@@ -128,7 +134,7 @@ def step_by_step(
     except TallgrassError as error:
         announce(error=error.code)
     else:
-        announce(applied=len(result.verdicts), lost=len(result.lost))
+        announce(applied=len(result.closed), lost=len(result.lost))
 
 
 def meets_killer(*, name: str, url: str, count: int, killer: int, max_attempts: int) -> None:
@@ -227,7 +233,7 @@ class _Fighter:
             for claim, _ in held
         ]
         instant = time.monotonic_ns()
-        result = self._stores.ledger.commit(self._worker, outcomes)
+        made = verdicts(self._stores.ledger.commit(self._worker, outcomes))
         for claim, claimed in held:
             _note(
                 self._file,
@@ -235,9 +241,9 @@ class _Fighter:
                 attempt_no=claim.attempt_no,
                 claimed=claimed,
                 closed=instant,
-                verdict=result.verdicts.get(claim.wal_id, "lost"),
+                verdict=made.get(claim.wal_id, "lost"),
             )
-            self._done[numbered(claim.unit)] = result.verdicts.get(claim.wal_id) == "succeeded"
+            self._done[numbered(claim.unit)] = made.get(claim.wal_id) == "succeeded"
 
 
 def swarm_unit(number: int) -> IngestUnit:
@@ -304,7 +310,7 @@ def rescue_race(*, name: str, url: str, log: str, rounds: int, rival: str) -> No
 
 def _commits(stores: Stores, worker: WorkerLease, claims: Sequence[Claim]) -> int:
     try:
-        return len(stores.ledger.commit(worker, [success(claim) for claim in claims]).verdicts)
+        return len(stores.ledger.commit(worker, [success(claim) for claim in claims]).closed)
     except TallgrassError as error:
         return _refused(error)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from tallgrass.outbox.breaker import Breaker
 from tallgrass.outbox.dispatch_rules import ClaimedEvent, Claims, DispatchRules, Settled, Settlement
 from tallgrass.outbox.event import OutboxEvent
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.support.events import MemorySink, event_id, payload_of
 from tests.support.outbox_roles import open_dispatcher, open_loop
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,9 @@ from tallgrass.queues.door import Door
 from tallgrass.simulate.feed_messages import REMOVED, S3Event
 from tests.pipeline.scene import FIRST, VISIBILITY_S, Pipeline, Thing, message_of, thing, things
 from tests.pipeline.watched import WatchedDatabase
+from tests.replay.scene import Unreadable
 from tests.support.backends import NO_BACKOFF
+from tests.support.put_back import put_back
 from tests.telemetry.watching import ENV, WatchingRecorder
 
 if TYPE_CHECKING:
@@ -226,17 +228,15 @@ class FaultyRun:
         """Somebody puts a failed unit back, and holds one that is parked."""
         pipeline = self.pipeline
         failed, parked = thing(80), thing(82, dataset="hrrr")
-        pipeline.announce(failed)
-        pipeline.worker.run_messages()
         pipeline.switch(is_on=True)
         pipeline.announce(parked)
         pipeline.worker.run_messages()
         pipeline.switch(is_on=False)
-        verbs, row = pipeline.stores.interventions, pipeline.row(failed)
-        verbs.put_back(
-            [(row["wal_id"], row["version"])], reason="incident", actor="ann", replay_run_id="r"
-        )
-        row = pipeline.row(parked)
+        pipeline.feed(failed)
+        self.worker(reader=Unreadable()).run_messages()
+        row = pipeline.row(failed)
+        assert put_back(pipeline.stores, [(row["wal_id"], row["version"])]) == {row["wal_id"]: None}
+        row, verbs = pipeline.row(parked), pipeline.stores.interventions
         verbs.quarantine([(row["wal_id"], row["version"])], reason="look", actor="ann")
 
     def a_store_that_is_down(self) -> None:

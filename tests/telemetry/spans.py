@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tallgrass.telemetry.recorder import MemoryRecorder, RecordedSpan
     from tallgrass.telemetry.trace_context import SpanContext
+    from tests.support.recording import MemoryRecorder, RecordedSpan
 
 
 ROOT = "nodd_sns.ingest"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tallgrass.datasets.catalogue import Catalogue, default_catalogue
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.pipeline.scene import VISIBILITY_S, Pipeline, thing, things
+from tests.support.recording import MemoryRecorder
 from tests.telemetry.spans import (
     FROM_A_MESSAGE,
     OF_A_UNIT,

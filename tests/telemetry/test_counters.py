@@ -13,11 +13,11 @@ from tallgrass.errors import DatabaseUnreachable, GuardRefused, Refused, Transac
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.storage.closing import Closing
 from tallgrass.storage.replay_store import ReplayStore
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tallgrass.telemetry.replay_report import reported_command
 from tests.pipeline.scene import VISIBILITY_S, message_of, things
 from tests.replay.letters import Letters
 from tests.replay.scene import DOWN, Replays, Unreadable
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,8 +17,8 @@ from tallgrass.telemetry import names
 from tallgrass.telemetry.energy import PUBLISHED_SOURCE, EnergyCoefficients
 from tallgrass.telemetry.energy_lines import carbon_document, energy_document, total_energy
 from tallgrass.telemetry.metering_recorder import MeteringRecorder
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.pipeline.scene import Pipeline, things
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,9 +16,9 @@ from tallgrass.ledger.unit import EventMetadata
 from tallgrass.telemetry import names
 from tallgrass.telemetry.gauge_names import GAUGES
 from tallgrass.telemetry.gauges import gauge_readings, report_health
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.cli.command import fill
 from tests.support.builders import failure, success, unit
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from pathlib import Path

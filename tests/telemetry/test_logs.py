@@ -17,13 +17,13 @@ from tallgrass.outbox.routing import DEFAULT_TARGET
 from tallgrass.sinks.protocol import Undelivered
 from tallgrass.telemetry.log_recorder import LogForm, LogRecorder
 from tallgrass.telemetry.names import EVENTS, SPANS, attribute_of
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.cli.pipeline import make_feed, shares
 from tests.pipeline.scene import Pipeline, thing, things
 from tests.replay.scene import Replays, Unreadable
 from tests.support.backends import Backend, prepare
 from tests.support.events import MemorySink
 from tests.support.outbox_roles import open_dispatcher
+from tests.support.recording import MemoryRecorder
 from tests.unit.test_redaction import CORPUS
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class Singing:
     def read(self, units: Sequence[IngestUnit]) -> Sequence[ReadFailure]:
         """Fail for each unit in its own words."""
         return [
-            ReadFailure(code="dependency_unavailable", message=CANARIES[number % 50][0])
+            ReadFailure(code="transient_network_error", message=CANARIES[number % 50][0])
             for number, _ in enumerate(units)
         ]
 

@@ -10,12 +10,12 @@ import pytest
 
 from tallgrass.operators import provenance_emit
 from tallgrass.outbox.dispatch_rules import DispatchRules
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.pipeline.scene import VISIBILITY_S, Pipeline, thing, things
 from tests.pipeline.test_failures import rejecting
 from tests.replay.scene import Unreadable
 from tests.support.events import MemorySink, down, write
 from tests.support.outbox_roles import open_dispatcher
+from tests.support.recording import MemoryRecorder
 from tests.telemetry.spans import fresh
 
 if TYPE_CHECKING:

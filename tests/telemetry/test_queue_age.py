@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from tallgrass.queues.protocol import QueueMessage
 from tallgrass.telemetry import names
 from tallgrass.telemetry.batch_report import report_received
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tallgrass.worker import Batch
+from tests.support.recording import MemoryRecorder
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from tallgrass.errors import InvalidInput
 from tallgrass.telemetry.recorder import (
     NOBODY,
-    MemoryRecorder,
     NoopRecorder,
     Recorder,
     count_each,
     observe_each,
 )
+from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

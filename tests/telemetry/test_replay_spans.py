@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tallgrass.bootstrap.replaying import RunOptions
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tests.pipeline.scene import VISIBILITY_S, Pipeline, message_of, thing, things
 from tests.replay.letters import Letters
 from tests.replay.scene import Replays, Unreadable
+from tests.support.recording import MemoryRecorder
 from tests.telemetry.spans import OF_A_UNIT, REPLAY, below, digits, fresh, roots, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tallgrass.telemetry.recorder import RecordedSpan
     from tests.support.backends import Backend
+    from tests.support.recording import RecordedSpan
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.telemetry.recorder import MemoryRecorder
 from tallgrass.telemetry.trace_context import event_context, read_traceparent
 from tests.pipeline.scene import VISIBILITY_S, Pipeline, message_of, thing
 from tests.replay.scene import Unreadable
 from tests.support.events import MemorySink, down
 from tests.support.outbox_roles import open_dispatcher
+from tests.support.recording import MemoryRecorder
 from tests.telemetry.spans import below, context_of, digits, fresh, roots, told
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,13 @@ SOURCE = Path(tallgrass.__file__).parent
 RAW = tomllib.loads((SOURCE / "error_codes.toml").read_text(encoding="utf-8"))
 #: Arguments and class attributes whose literal text is a code.
 CODE_NAMES = {"code", "default_code", "error_code", "last_error_code"}
+#: Codes of the operators' contracts that no operator of ours reports.
+CONTRACTS_ONLY = {
+    "stac_validation_failed",
+    "storage_unavailable",
+    "prov_store_unavailable",
+    "openlineage_emit_failed",
+}
 
 
 def error_classes(base: type[TallgrassError] = TallgrassError) -> Iterator[type[TallgrassError]]:
@@ -113,6 +121,17 @@ def test_every_code_in_the_source_is_registered() -> None:
     }
     assert {"lease_expired", "config_invalid", "unknown_code", "schema_missing"} <= set(found)
     assert {code: place for code, place in found.items() if code not in registry()} == {}
+
+
+def test_every_code_is_used_by_the_source() -> None:
+    """Nothing is registered that nobody reports, but for the contracts' own codes."""
+    texts = [
+        path.read_text(encoding="utf-8")
+        for pattern in ("*.py", "*.sql")
+        for path in SOURCE.rglob(pattern)
+    ]
+    literals = {code for text in texts for code in re.findall(r"""["']([a-z0-9_]+)["']""", text)}
+    assert set(registry()) - literals == CONTRACTS_ONLY
 
 
 @pytest.mark.conformance("WAL-3.7")

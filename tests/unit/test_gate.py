@@ -57,7 +57,7 @@ def request(action: Action = Action.REPLAY, **changes: Any) -> GateRequest:
 def test_an_open_dataset_passes(action: Action) -> None:
     """With no switch, the right role and the approvals that are always needed."""
     admission = gate(request(action))
-    assert (admission.allowed, admission.rule, admission.refusal) == (True, None, None)
+    assert (admission.rule, admission.refusal) == (None, None)
     assert (admission.care_label, admission.masking_degrees) == ("public", 0.0)
 
 
@@ -70,13 +70,13 @@ def test_a_switch_stops_and_one_that_cannot_be_read_is_on(
     """Whatever else is allowed."""
     admission = gate(request(action, switched_off=off, approvals=9))
     assert admission.rule is Rule.KILL_SWITCH_ACTIVE
-    assert not admission.allowed
+    assert admission.rule is not None
 
 
 def test_switches_of_others_stop_nothing() -> None:
     """A switch of another dataset leaves this one alone; publishing is stopped on its way out."""
-    assert gate(request(switched_off=SwitchedOff(["goes-glm"]))).allowed
-    assert gate(request(Action.PUBLISH, switched_off=None)).allowed
+    assert gate(request(switched_off=SwitchedOff(["goes-glm"]))).rule is None
+    assert gate(request(Action.PUBLISH, switched_off=None)).rule is None
 
 
 @pytest.mark.parametrize("action", BY_PERSONS)
@@ -142,7 +142,7 @@ def test_a_rejected_dataset_is_refused_with_the_reason(action: Action) -> None:
     admission = gate(request(action, policy=policy(reject="under review"), approvals=9))
     assert admission.rule is Rule.DATASET_REJECTED
     assert "under review" in (admission.refusal or "")
-    assert gate(request(Action.DISPATCH, policy=policy(reject="under review"))).allowed
+    assert gate(request(Action.DISPATCH, policy=policy(reject="under review"))).rule is None
 
 
 @pytest.mark.conformance("RP-9.1")
@@ -151,7 +151,7 @@ def test_policy_may_ask_for_approvers(needed: int) -> None:
     """A replay of a dataset whose policy wants approvers needs that many, not one fewer."""
     strict = policy(approvals_needed=needed)
     assert gate(request(policy=strict, approvals=needed - 1)).rule is Rule.APPROVAL_MISSING
-    assert gate(request(policy=strict, approvals=needed)).allowed
+    assert gate(request(policy=strict, approvals=needed)).rule is None
 
 
 @pytest.mark.conformance("RP-9.2")
@@ -159,11 +159,11 @@ def test_policy_may_ask_for_approvers(needed: int) -> None:
 def test_policy_may_limit_the_modes(mode: ReplayMode | None) -> None:
     """No bulk without sign-off: single is allowed, range and dlq are with an approval."""
     careful = policy(replay_modes=(ReplayMode.SINGLE,))
-    assert gate(request(policy=careful, mode=ReplayMode.SINGLE)).allowed
+    assert gate(request(policy=careful, mode=ReplayMode.SINGLE)).rule is None
     refused = gate(request(policy=careful, mode=mode))
     assert refused.rule is Rule.MODE_NOT_ALLOWED
     assert "single" in (refused.refusal or "")
-    assert gate(request(policy=careful, mode=mode, approvals=1)).allowed
+    assert gate(request(policy=careful, mode=mode, approvals=1)).rule is None
 
 
 @pytest.mark.conformance("SM-2.3b", "WAL-5.7")
@@ -181,7 +181,7 @@ def test_refusals_are_raised_with_their_rule() -> None:
     assert caught.value.guard == "kill_switch_active"
     assert str(caught.value).startswith("kill_switch_active: ")
     assert (caught.value.code, caught.value.exit_code) == ("guard_refused", 3)
-    assert require_admitted(request()).allowed
+    assert require_admitted(request()).rule is None
 
 
 policies = st.none() | st.builds(
@@ -209,8 +209,8 @@ requests = st.builds(
 def test_what_is_allowed_keeps_every_rule(asked: GateRequest) -> None:
     """Whatever combination passes has a known label, a reference if restricted, and approvers."""
     admission = gate(asked)
-    assert admission.allowed == (admission.refusal is None)
-    if not admission.allowed:
+    assert (admission.rule is None) == (admission.refusal is None)
+    if admission.rule is not None:
         assert admission.refusal
         return
     assert admission.care_label in CARE_LABELS
@@ -228,9 +228,9 @@ def test_what_is_allowed_keeps_every_rule(asked: GateRequest) -> None:
 @given(requests, st.integers(1, 3))
 def test_more_approvers_never_refuse(asked: GateRequest, more: int) -> None:
     """An approval can only help."""
-    if gate(asked).allowed:
+    if gate(asked).rule is None:
         values = {name: getattr(asked, name) for name in GateRequest.__slots__}
-        assert gate(GateRequest(**{**values, "approvals": asked.approvals + more})).allowed
+        assert gate(GateRequest(**{**values, "approvals": asked.approvals + more})).rule is None
 
 
 def test_policies_by_dataset() -> None:

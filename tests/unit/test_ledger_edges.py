@@ -12,7 +12,7 @@ import pytest
 
 from tallgrass.errors import ConfigError, InvalidInput
 from tallgrass.governance.policy import Overwrite
-from tallgrass.ledger.claim import NOT_REPLAYED, SUCCEEDED, Claim, ClosedClaim, CommitResult
+from tallgrass.ledger.claim import NOT_REPLAYED, SUCCEEDED, Claim, CommitResult
 from tallgrass.ledger.identity import first_wal_id_of, start_of_wal_id
 from tallgrass.ledger.object_order import ObjectOrder
 from tallgrass.ledger.object_uri import (
@@ -152,16 +152,15 @@ def test_a_unit_that_is_due_this_instant_may_be_claimed() -> None:
 
 
 def test_a_claim_that_nobody_asked_for_says_so() -> None:
-    """And a batch tells what it made of each claim; a success waits for nothing."""
+    """And a success waits for nothing, has no code, and loses no claim."""
     claim = Claim(
         unit=unit(0), attempt_no=1, version=2, intent=Intent.INGEST, claimed_from=Status.PENDING,
         budget_from=0, replay_run_id=None, has_message=True,
     )  # fmt: skip
     assert (claim.replay_reason, claim.replayed) == ("none", NOT_REPLAYED)
-    failed = ClosedClaim(verdict=Verdict.FAILED, error_code="io_error", retry_s=3.0)
-    result = CommitResult(closed={"a": SUCCEEDED, "b": failed})
-    assert result.verdicts == {"a": Verdict.SUCCEEDED, "b": Verdict.FAILED}
+    assert (SUCCEEDED.verdict, SUCCEEDED.error_code) == (Verdict.SUCCEEDED, None)
     assert SUCCEEDED.retry_s == 0.0
+    assert CommitResult(closed={"a": SUCCEEDED}).lost == ()
 
 
 def test_extensions_that_are_none_are_none() -> None:

@@ -3,13 +3,13 @@
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import Field
 
 from tallgrass.api.answers import answer, documents, done
 from tallgrass.api.bodies import Body
-from tallgrass.api.etags import require_tag, tag_of_bytes
-from tallgrass.api.problems import documented
+from tallgrass.api.etags import Seen, require_tag, tag_of_bytes
+from tallgrass.api.problems import CHANGING, documented
 from tallgrass.api.replay_wish import Word
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer, writer
@@ -26,18 +26,10 @@ _TOKEN = {
     "role": {"enum": [role.value for role in Role]},
     "token": {"type": "string", "description": "shown once and kept nowhere"},
 }
-_CHANGING = documented(
-    HTTPStatus.NOT_FOUND,
-    HTTPStatus.CONFLICT,
-    HTTPStatus.PRECONDITION_FAILED,
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    HTTPStatus.PRECONDITION_REQUIRED,
-)
 
 router = APIRouter(tags=["governance"])
 
 Name = Annotated[str, Path(max_length=_NAME_MAX)]
-Seen = Annotated[str | None, Header()]
 
 
 class NewActor(Body):
@@ -93,7 +85,7 @@ def add(
 
 @router.post(
     "/actors/{name}/rotate",
-    responses=_CHANGING | documents("The actor, and the new token, this once.", **_TOKEN),
+    responses=CHANGING | documents("The actor, and the new token, this once.", **_TOKEN),
     response_class=Response,
 )
 def rotate(
@@ -111,7 +103,7 @@ def rotate(
 
 @router.post(
     "/actors/{name}/revoke",
-    responses=_CHANGING | documents("The actor, who may do nothing any more.", actor=_ACTOR),
+    responses=CHANGING | documents("The actor, who may do nothing any more.", actor=_ACTOR),
     response_class=Response,
 )
 def revoke(

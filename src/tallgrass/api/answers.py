@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from fastapi import Request, Response
 
@@ -11,6 +11,10 @@ from tallgrass.views.text import json_bytes
 
 #: A tag may be asked for again; a shared cache must keep nothing.
 _CACHING = "private, no-cache"
+
+#: In descriptions: a list of objects, and where the next page begins.
+OBJECTS: Final = {"type": "array", "items": {"type": "object"}}
+NEXT_CURSOR: Final = {"type": ["string", "null"]}
 
 
 def answer(

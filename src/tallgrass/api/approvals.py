@@ -3,15 +3,15 @@
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field, model_validator
 
-from tallgrass.api.answers import answer, documents, done
+from tallgrass.api.answers import NEXT_CURSOR, answer, documents, done
 from tallgrass.api.bodies import Body, Words
-from tallgrass.api.etags import require_tag, tag_of_bytes
+from tallgrass.api.etags import Seen, require_tag, tag_of_bytes
 from tallgrass.api.paging import LIMIT_DEFAULT, Cursor, Limit, decode_cursor, encode_cursor
 from tallgrass.api.paging import next_link as link_to
-from tallgrass.api.problems import documented
+from tallgrass.api.problems import ACTING, CHANGING, documented
 from tallgrass.api.replay_plans import keep_brought
 from tallgrass.api.replay_wish import PlanText, Word
 from tallgrass.api.service import Here, Service
@@ -42,7 +42,6 @@ _APPROVAL = {"type": "object"}
 router = APIRouter(tags=["governance"])
 
 ApprovalId = Annotated[str, Path(max_length=_ID_MAX)]
-Seen = Annotated[str | None, Header()]
 
 
 class ApprovalWish(Body):
@@ -78,7 +77,7 @@ class DecisionWish(Body):
     | documents(
         "A page of approvals, newest first.",
         approvals={"type": "array", "items": _APPROVAL},
-        next_cursor={"type": ["string", "null"]},
+        next_cursor=NEXT_CURSOR,
     ),
     response_class=Response,
 )
@@ -135,9 +134,7 @@ def show_approval(
 @router.post(
     "/approvals",
     status_code=HTTPStatus.CREATED,
-    responses=documented(
-        HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE
-    )
+    responses=ACTING
     | {
         201: {
             "description": "The request.",
@@ -175,14 +172,7 @@ def request_approval(
 
 @router.post(
     "/approvals/{approval_id}/decision",
-    responses=documented(
-        HTTPStatus.NOT_FOUND,
-        HTTPStatus.CONFLICT,
-        HTTPStatus.PRECONDITION_FAILED,
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-        HTTPStatus.PRECONDITION_REQUIRED,
-    )
-    | documents("The approval as it stands now.", approval=_APPROVAL),
+    responses=CHANGING | documents("The approval as it stands now.", approval=_APPROVAL),
     response_class=Response,
 )
 def decide_approval(

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
 
-from tallgrass.api.answers import answer, documents, done
+from tallgrass.api.answers import NEXT_CURSOR, OBJECTS, answer, documents, done
 from tallgrass.api.bodies import Body
 from tallgrass.api.job_routes import STARTED, started
 from tallgrass.api.jobs import Job, JobKind, JobSide
@@ -33,7 +33,6 @@ _SAMPLE_MAX = 100_000
 _SEED_MAX = 2**53
 #: Told of a chain that is broken at many places.
 FAULTS_MAX: Final = 100
-_ENTRIES = {"type": "array", "items": {"type": "object"}}
 
 router = APIRouter(tags=["governance"])
 
@@ -68,7 +67,7 @@ class _Stopped(Exception):
 @router.get(
     "/audit",
     responses=documented()
-    | documents("A page of entries.", entries=_ENTRIES, next_cursor={"type": ["string", "null"]}),
+    | documents("A page of entries.", entries=OBJECTS, next_cursor=NEXT_CURSOR),
     response_class=Response,
 )
 def list_entries(

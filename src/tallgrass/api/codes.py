@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
-from tallgrass.api.answers import answer, documents
+from tallgrass.api.answers import OBJECTS, answer, documents
 from tallgrass.api.problems import documented
 from tallgrass.api.sign_in import Viewer
 from tallgrass.error_codes import nearest, registry
@@ -16,8 +16,7 @@ router = APIRouter(tags=["codes"])
 
 @router.get(
     "/codes",
-    responses=documented()
-    | documents("The whole registry.", codes={"type": "array", "items": {"type": "object"}}),
+    responses=documented() | documents("The whole registry.", codes=OBJECTS),
     response_class=Response,
 )
 def list_codes(request: Request, _signed: Viewer) -> Response:

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
-from tallgrass.api.answers import answer, documents, done
+from tallgrass.api.answers import OBJECTS, answer, documents, done
 from tallgrass.api.bodies import Body, Exact
 from tallgrass.api.problems import documented
 from tallgrass.api.service import Here
@@ -24,7 +24,6 @@ from tallgrass.views.places import telling_of
 _NAME_MAX = 200
 _URI_MAX = 2100
 _FILE_MAX = 500_000
-_OBJECTS = {"type": "array", "items": {"type": "object"}}
 
 router = APIRouter(tags=["datasets"])
 
@@ -45,7 +44,7 @@ class MessageBody(Body):
 
 @router.get(
     "/datasets",
-    responses=documented() | documents("All datasets, or those chosen.", datasets=_OBJECTS),
+    responses=documented() | documents("All datasets, or those chosen.", datasets=OBJECTS),
     response_class=Response,
 )
 def list_datasets(
@@ -81,7 +80,7 @@ def show_dataset(
 @router.post(
     "/datasets/check",
     responses=documented(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-    | documents("What its own examples gave.", ok={"type": "boolean"}, examples=_OBJECTS),
+    | documents("What its own examples gave.", ok={"type": "boolean"}, examples=OBJECTS),
     response_class=Response,
 )
 def check_dataset(here: Here, _signed: Viewer, body: FileBody) -> Response:
@@ -115,9 +114,9 @@ def read_key(
     responses=documented(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
     | documents(
         "Units, what is ignored, and what is wrong.",
-        units=_OBJECTS,
-        ignored=_OBJECTS,
-        errors=_OBJECTS,
+        units=OBJECTS,
+        ignored=OBJECTS,
+        errors=OBJECTS,
     ),
     response_class=Response,
 )

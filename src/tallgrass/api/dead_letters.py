@@ -10,11 +10,11 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import FileResponse
 from pydantic import Field
 
-from tallgrass.api.answers import answer, documents, done
+from tallgrass.api.answers import OBJECTS, answer, documents, done
 from tallgrass.api.bodies import Body, Exact, Words
 from tallgrass.api.job_routes import STARTED, started
 from tallgrass.api.jobs import Job, JobKind, JobSide
-from tallgrass.api.problems import documented
+from tallgrass.api.problems import ACTING, documented
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer, writer
 from tallgrass.bootstrap.drain_preparing import DrainRequest, PreparedDrain, prepare_drain
@@ -104,7 +104,7 @@ class DrainBody(Body):
         letters={"type": "integer"},
         truncated={"type": "boolean"},
         by_cause=_COUNTS,
-        classes={"type": "array", "items": {"type": "object"}},
+        classes=OBJECTS,
     ),
     response_class=Response,
 )
@@ -192,8 +192,7 @@ def drain(
 
 @router.get(
     "/drains",
-    responses=documented()
-    | documents("The latest drains.", drains={"type": "array", "items": {"type": "object"}}),
+    responses=documented() | documents("The latest drains.", drains=OBJECTS),
     response_class=Response,
 )
 def list_drains(request: Request, here: Here, _signed: Viewer) -> Response:
@@ -231,9 +230,7 @@ def report(
 
 @router.post(
     "/drains/{run_id}/close",
-    responses=documented(
-        HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE
-    )
+    responses=ACTING
     | documents(
         "The report, and whether the queue of the run was removed.",
         queue_removed={"type": "boolean"},

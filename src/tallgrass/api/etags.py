@@ -6,12 +6,18 @@ has moved on, nothing is done and the answer says what it is now.
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import Header
 
 from tallgrass.api.problems import RequestRefused
 from tallgrass.canonical_json import sha256_hex
 from tallgrass.errors import InvalidInput
 
 _TAG_CHARS = 32
+
+#: The If-Match header of a write: what its sender saw.
+Seen = Annotated[str | None, Header()]
 
 
 def tag_of_bytes(body: bytes) -> str:

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tallgrass.api.answers import answer
+from tallgrass.api.answers import NEXT_CURSOR, OBJECTS, answer
+from tallgrass.api.filters import TEXT_MAX, Names, Text
 from tallgrass.api.paging import next_link
 from tallgrass.api.problems import documented
 from tallgrass.api.service import Here, Service
@@ -17,7 +18,6 @@ from tallgrass.stac.place import place_of_box
 from tallgrass.views.times import time_or_date
 
 _DEFAULT = 100
-_TEXT_MAX = 200
 #: It names an item, whose id may be as long as an object's key.
 CURSOR_MAX = 4000
 _GEOJSON = "application/geo+json"
@@ -26,8 +26,8 @@ _SCHEMA: dict[str, Any] = {
     "required": ["type", "features", "next_cursor", "withheld"],
     "properties": {
         "type": {"const": "FeatureCollection"},
-        "features": {"type": "array", "items": {"type": "object"}},
-        "next_cursor": {"type": ["string", "null"]},
+        "features": OBJECTS,
+        "next_cursor": NEXT_CURSOR,
         "withheld": {"type": "object", "additionalProperties": {"type": "string"}},
     },
 }
@@ -42,9 +42,6 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 
 router = APIRouter(tags=["catalog"])
 
-Text = Annotated[str | None, Query(max_length=_TEXT_MAX)]
-Names = Annotated[list[str], Query(max_length=50, description="repeatable")]
-
 
 @router.get("/footprints", responses=documented() | _ANSWERS, response_class=Response)
 def list_footprints(
@@ -56,7 +53,7 @@ def list_footprints(
     since: Text = None,
     until: Text = None,
     bbox: Annotated[
-        str | None, Query(max_length=_TEXT_MAX, description="west,south,east,north in degrees")
+        str | None, Query(max_length=TEXT_MAX, description="west,south,east,north in degrees")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=FOOTPRINTS_MAX)] = _DEFAULT,
     cursor: Annotated[

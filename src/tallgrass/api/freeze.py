@@ -3,12 +3,12 @@
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Response
+from fastapi import APIRouter, Depends, Response
 from pydantic import Field
 
 from tallgrass.api.answers import documents, done
 from tallgrass.api.bodies import Body, Words
-from tallgrass.api.etags import require_tag
+from tallgrass.api.etags import Seen, require_tag
 from tallgrass.api.problems import documented
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import writer
@@ -44,7 +44,7 @@ def turn_freeze(
     here: Here,
     actor: Annotated[Actor, Depends(writer(Role.OPERATOR, "freeze"))],
     wish: Freeze,
-    if_match: Annotated[str | None, Header()] = None,
+    if_match: Seen = None,
 ) -> Response:
     """Stop everything, or clear what the freeze stopped; If-Match is the ETag of /switches.
 

@@ -6,7 +6,6 @@ from typing import Any, Final
 from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tallgrass.api.hosts import require_host, require_origin
@@ -15,6 +14,7 @@ from tallgrass.api.problems import RequestRefused, answer_error, unexpected
 from tallgrass.api.service import service_of
 from tallgrass.api.sign_in import address_of, identify
 from tallgrass.errors import TallgrassError
+from tallgrass.web.bodies import bounded
 
 #: No inline script or style, nothing from elsewhere, no frame around.
 POLICY: Final = (
@@ -46,7 +46,7 @@ class Guards:
             return
         request = Request(scope)
         started = False
-        size = 0
+        receiving = bounded(receive, BODY_BYTES_MAX, str(too_large()))
 
         async def sending(message: Message) -> None:
             nonlocal started
@@ -54,15 +54,6 @@ class Guards:
                 started = True
                 _add_headers(message)
             await send(message)
-
-        async def receiving() -> Message:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
-            if size > BODY_BYTES_MAX:
-                # The one error that the framework passes on as it reads a body.
-                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(too_large()))
-            return message
 
         try:
             _require_admissible(request)

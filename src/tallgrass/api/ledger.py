@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import StreamingResponse
 
-from tallgrass.api.answers import answer, documents
+from tallgrass.api.answers import OBJECTS, answer, documents
 from tallgrass.api.problems import documented
 from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer, require_exact
@@ -42,7 +42,7 @@ def stats(request: Request, here: Here, _signed: Viewer) -> Response:
     | documents(
         "One event a change of the unit's status.",
         wal_id={"type": "string"},
-        events={"type": "array", "items": {"type": "object"}},
+        events=OBJECTS,
     ),
     response_class=Response,
 )

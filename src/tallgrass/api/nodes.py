@@ -8,10 +8,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field
 
-from tallgrass.api.answers import answer, documents, done
+from tallgrass.api.answers import OBJECTS, answer, documents, done
 from tallgrass.api.bodies import Body, Words
+from tallgrass.api.filters import TEXT_MAX, Text
 from tallgrass.api.paging import LIMIT_MAX
-from tallgrass.api.problems import documented
+from tallgrass.api.problems import ACTING, documented
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer, writer
 from tallgrass.bootstrap.node_clearing import clear_failed
@@ -26,7 +27,6 @@ from tallgrass.nodes.rebuild import forget_node
 from tallgrass.nodes.run_summary import RunStatus, RunSummary
 from tallgrass.views.text import plain
 
-_TEXT_MAX = 200
 #: Journals that a request reads at most: one whose state is rare must not cost all of them.
 RUNS_MAX = 1000
 #: How long a request waits for a run that is at work.
@@ -35,16 +35,15 @@ _DEFAULT = BudgetPolicy()
 
 router = APIRouter(prefix="/nodes", tags=["nodes"])
 
-Id = Annotated[str, Path(max_length=_TEXT_MAX)]
-Task = Annotated[str | None, Query(max_length=_TEXT_MAX, description="only this task")]
-Name = Annotated[Words, Field(max_length=_TEXT_MAX)]
-_OBJECTS = {"type": "array", "items": {"type": "object"}}
+Id = Annotated[str, Path(max_length=TEXT_MAX)]
+Task = Annotated[str | None, Query(max_length=TEXT_MAX, description="only this task")]
+Name = Annotated[Words, Field(max_length=TEXT_MAX)]
 
 
 @router.get(
     "/runs",
     responses=documented()
-    | documents("Runs, the newest first.", runs=_OBJECTS, more={"type": "boolean"}),
+    | documents("Runs, the newest first.", runs=OBJECTS, more={"type": "boolean"}),
     response_class=Response,
 )
 def list_runs(
@@ -62,7 +61,7 @@ def list_runs(
 @router.get(
     "/runs/{run_id}",
     responses=documented(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
-    | documents("A run and its tasks.", run={"type": "object"}, tasks=_OBJECTS),
+    | documents("A run and its tasks.", run={"type": "object"}, tasks=OBJECTS),
     response_class=Response,
 )
 def show_run(
@@ -70,7 +69,7 @@ def show_run(
     here: Here,
     _signed: Viewer,
     run_id: Id,
-    node: Annotated[str | None, Query(max_length=_TEXT_MAX)] = None,
+    node: Text = None,
     task: Task = None,
 ) -> Response:
     """Show a run's nodes; inputs and results themselves are not shown: they may be sensitive."""
@@ -81,14 +80,14 @@ def show_run(
 @router.get(
     "/budgets",
     responses=documented()
-    | documents("Each pipeline's budget, and the zone it is in.", pipelines=_OBJECTS),
+    | documents("Each pipeline's budget, and the zone it is in.", pipelines=OBJECTS),
     response_class=Response,
 )
 def budgets(
     request: Request,
     here: Here,
     _signed: Viewer,
-    pipeline: Annotated[str | None, Query(max_length=_TEXT_MAX)] = None,
+    pipeline: Text = None,
     objective: Annotated[float, Query(gt=0, lt=1)] = _DEFAULT.objective,
     days: Annotated[int, Query(ge=1, le=366)] = _DEFAULT.window_days,
 ) -> Response:
@@ -182,7 +181,7 @@ def rerun_plan(
     run_id: Id,
     node_id: Id,
     task: Task = None,
-    dataset: Annotated[str | None, Query(max_length=_TEXT_MAX)] = None,
+    dataset: Text = None,
 ) -> Response:
     """Write down that a node is to run again on sovereign data."""
     plan = plan_rerun(here.config, run_id, node_id, task, dataset)
@@ -199,10 +198,7 @@ class ClearBody(Body):
 
 @router.post(
     "/runs/{run_id}/nodes/{node_id}/clear",
-    responses=documented(
-        HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE
-    )
-    | documents("How many tasks may run again.", cleared={"type": "integer"}),
+    responses=ACTING | documents("How many tasks may run again.", cleared={"type": "integer"}),
     response_class=Response,
 )
 def clear_node(

@@ -5,12 +5,13 @@ from contextlib import closing
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
-from tallgrass.api.answers import answer, documents, done
+from tallgrass.api.answers import NEXT_CURSOR, OBJECTS, answer, documents, done
 from tallgrass.api.bodies import Body, Words
+from tallgrass.api.filters import TEXT_MAX, Text
 from tallgrass.api.paging import (
     LIMIT_DEFAULT,
     Cursor,
@@ -19,7 +20,7 @@ from tallgrass.api.paging import (
     encode_cursor,
     next_link,
 )
-from tallgrass.api.problems import documented
+from tallgrass.api.problems import ACTING, documented
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer, writer
 from tallgrass.api.streaming import LINES, lines_from_stores
@@ -44,15 +45,13 @@ from tallgrass.views.outbox import ledger_entry
 from tallgrass.views.text import json_line
 
 _KIND = "outbox"
-_TEXT_MAX = 200
 _IDS_MAX = 1000
 #: Deliveries that one page looks through for what no index tells: 0.2 s where there is none.
 LOOK_AT_MOST = 100_000
 
 router = APIRouter(prefix="/outbox", tags=["outbox"])
 
-Text = Annotated[str | None, Query(max_length=_TEXT_MAX)]
-Name = Annotated[Words, Field(max_length=_TEXT_MAX)]
+Name = Annotated[Words, Field(max_length=TEXT_MAX)]
 
 
 class RequeueBody(Body):
@@ -77,7 +76,7 @@ class RequeueBody(Body):
     responses=documented()
     | documents(
         "Counts by target, and what keeps events.",
-        targets={"type": "array", "items": {"type": "object"}},
+        targets=OBJECTS,
     ),
     response_class=Response,
 )
@@ -93,8 +92,8 @@ def status(request: Request, here: Here, _signed: Viewer) -> Response:
     responses=documented()
     | documents(
         "Events with how far each has come, by their ids.",
-        events={"type": "array", "items": {"type": "object"}},
-        next_cursor={"type": ["string", "null"]},
+        events=OBJECTS,
+        next_cursor=NEXT_CURSOR,
     ),
     response_class=Response,
 )
@@ -132,7 +131,7 @@ def list_events(  # noqa: PLR0913 - one a filter
         "One event: its payload, and every attempt.",
         outbox_id={"type": "string"},
         event={"type": "object"},
-        attempts={"type": "array", "items": {"type": "object"}},
+        attempts=OBJECTS,
     ),
     response_class=Response,
 )
@@ -140,7 +139,7 @@ def show_event(
     request: Request,
     here: Here,
     _signed: Viewer,
-    outbox_id: Annotated[str, Path(max_length=_TEXT_MAX)],
+    outbox_id: Annotated[str, Path(max_length=TEXT_MAX)],
 ) -> Response:
     """Show one event."""
     with here.reading.lent() as stores:
@@ -149,10 +148,7 @@ def show_event(
 
 @router.post(
     "/requeue",
-    responses=documented(
-        HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE
-    )
-    | documents("How many are due again.", requeued={"type": "integer"}),
+    responses=ACTING | documents("How many are due again.", requeued={"type": "integer"}),
     response_class=Response,
 )
 def requeue_events(

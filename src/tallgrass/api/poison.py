@@ -3,11 +3,12 @@
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import Field
 
-from tallgrass.api.answers import answer, documents, done
+from tallgrass.api.answers import NEXT_CURSOR, OBJECTS, answer, documents, done
 from tallgrass.api.bodies import Body, Words
+from tallgrass.api.filters import Text
 from tallgrass.api.paging import (
     LIMIT_DEFAULT,
     Cursor,
@@ -16,7 +17,7 @@ from tallgrass.api.paging import (
     encode_cursor,
     next_link,
 )
-from tallgrass.api.problems import documented
+from tallgrass.api.problems import ACTING, documented
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer, require_exact, writer
 from tallgrass.bootstrap.feeding import FeedReport, FeedRequest, feed_poison
@@ -28,14 +29,12 @@ from tallgrass.poison_feeding import select_named
 from tallgrass.views.poison import body_document, poison_document, poison_filter
 
 _KIND = "poison"
-_TEXT_MAX = 200
 _NUMBER_MAX = 2**63 - 1
 #: Messages that one request feeds; the command line feeds any number.
 FED_MAX = 500
 
 router = APIRouter(prefix="/poison", tags=["poison"])
 
-Text = Annotated[str | None, Query(max_length=_TEXT_MAX)]
 Number = Annotated[int, Field(ge=1, le=_NUMBER_MAX)]
 
 
@@ -53,8 +52,8 @@ class FeedBody(Body):
     responses=documented()
     | documents(
         "Messages without their bodies, oldest first.",
-        messages={"type": "array", "items": {"type": "object"}},
-        next_cursor={"type": ["string", "null"]},
+        messages=OBJECTS,
+        next_cursor=NEXT_CURSOR,
     ),
     response_class=Response,
 )
@@ -104,14 +103,12 @@ def show_message(
 
 @router.post(
     "/feed",
-    responses=documented(
-        HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE
-    )
+    responses=ACTING
     | documents(
         "What became of each message.",
         fed={"type": "integer"},
         left_out={"type": "object", "additionalProperties": {"type": "integer"}},
-        messages={"type": "array", "items": {"type": "object"}},
+        messages=OBJECTS,
     ),
     response_class=Response,
 )

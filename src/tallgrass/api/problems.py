@@ -209,3 +209,17 @@ def documented(*more: HTTPStatus) -> dict[int | str, dict[str, Any]]:
         int(status): {"description": status.phrase, "content": content}
         for status in sorted({*always, *more})
     }
+
+
+#: Of a route that does something with one thing.
+ACTING: Final = documented(
+    HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+)
+#: Of a route that changes one thing as it was read, which the request must name.
+CHANGING: Final = documented(
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.CONFLICT,
+    HTTPStatus.PRECONDITION_FAILED,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    HTTPStatus.PRECONDITION_REQUIRED,
+)

@@ -3,14 +3,15 @@
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import Field
 
-from tallgrass.api.answers import answer, documents, done
+from tallgrass.api.answers import NEXT_CURSOR, OBJECTS, answer, documents, done
 from tallgrass.api.bodies import Body, Words
 from tallgrass.api.etags import require_version, tag_of_version
+from tallgrass.api.filters import TEXT_MAX, Names, Text
 from tallgrass.api.paging import LIMIT_DEFAULT, Cursor, Limit, next_link
-from tallgrass.api.problems import documented
+from tallgrass.api.problems import ACTING, documented
 from tallgrass.api.records import Order, as_told, read_page
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer, writer
@@ -29,13 +30,17 @@ from tallgrass.governance.approvals import RELEASE_UNITS_MAX, Approval
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.views.records import record_filter
 
-_TEXT_MAX = 200
 _URI_MAX = 2100
+_ON_UNITS = documented(
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.CONFLICT,
+    HTTPStatus.PRECONDITION_FAILED,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+)
 
 router = APIRouter(prefix="/quarantine", tags=["quarantine"])
 
-Names = Annotated[list[str], Query(max_length=50, description="repeatable")]
-Name = Annotated[Words, Field(max_length=_TEXT_MAX)]
+Name = Annotated[Words, Field(max_length=TEXT_MAX)]
 
 
 class HeldUnit(Body):
@@ -64,8 +69,8 @@ class ReleaseBody(Body):
     responses=documented()
     | documents(
         "Quarantined units in order of data time.",
-        units={"type": "array", "items": {"type": "object"}},
-        next_cursor={"type": ["string", "null"]},
+        units=OBJECTS,
+        next_cursor=NEXT_CURSOR,
     ),
     response_class=Response,
 )
@@ -75,7 +80,7 @@ def list_units(
     _signed: Viewer,
     *,
     dataset: Names = [],  # noqa: B006 - FastAPI copies it
-    error_code: Annotated[str | None, Query(max_length=_TEXT_MAX)] = None,
+    error_code: Text = None,
     limit: Limit = LIMIT_DEFAULT,
     cursor: Cursor = None,
 ) -> Response:
@@ -112,12 +117,7 @@ def show_unit(
 
 @router.post(
     "/holds",
-    responses=documented(
-        HTTPStatus.NOT_FOUND,
-        HTTPStatus.CONFLICT,
-        HTTPStatus.PRECONDITION_FAILED,
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    )
+    responses=_ON_UNITS
     | documents(
         "The units that are held now, and those that cannot be, each with why.",
         held={"type": "array", "items": {"type": "string"}},
@@ -140,12 +140,7 @@ def hold(
 
 @router.post(
     "/requests",
-    responses=documented(
-        HTTPStatus.NOT_FOUND,
-        HTTPStatus.CONFLICT,
-        HTTPStatus.PRECONDITION_FAILED,
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    )
+    responses=_ON_UNITS
     | documents("The approval that was asked for.", approval={"type": "object"}),
     response_class=Response,
 )
@@ -161,9 +156,7 @@ def ask(
 
 @router.post(
     "/releases",
-    responses=documented(
-        HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE
-    )
+    responses=ACTING
     | documents(
         "The units that are due now.",
         released={"type": "array", "items": {"type": "string"}},

@@ -8,8 +8,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field
 
-from tallgrass.api.answers import answer, documents, done
+from tallgrass.api.answers import NEXT_CURSOR, OBJECTS, answer, documents, done
 from tallgrass.api.bodies import Body, Words
+from tallgrass.api.filters import Names, Text
 from tallgrass.api.paging import LIMIT_DEFAULT, Cursor, Limit, decode_cursor, encode_cursor
 from tallgrass.api.paging import next_link as link_to
 from tallgrass.api.problems import documented
@@ -25,7 +26,6 @@ from tallgrass.ledger.record_filter import RecordFilter
 from tallgrass.views.places import record_as_told, telling_of
 from tallgrass.views.records import facets, record_filter, require_cursor
 
-_TEXT_MAX = 200
 _URI_MAX = 2100
 #: Records that one page looks through for a code or an intent: 0.2 s where there is none.
 LOOK_AT_MOST = 100_000
@@ -35,9 +35,6 @@ _FOUND = "records-found"
 _COUNTS = {"type": "object", "additionalProperties": {"type": "integer"}}
 
 router = APIRouter(tags=["records"])
-
-Text = Annotated[str | None, Query(max_length=_TEXT_MAX)]
-Names = Annotated[list[str], Query(max_length=50, description="repeatable")]
 
 
 class Order(StrEnum):
@@ -57,8 +54,8 @@ class Order(StrEnum):
     responses=documented()
     | documents(
         "A page of records by data time, and how many there are of each kind.",
-        records={"type": "array", "items": {"type": "object"}},
-        next_cursor={"type": ["string", "null"]},
+        records=OBJECTS,
+        next_cursor=NEXT_CURSOR,
         facets={
             "type": "object",
             "properties": {"status": _COUNTS, "dataset": _COUNTS, "error_code": _COUNTS},
@@ -164,9 +161,9 @@ def as_told(here: Service, records: Sequence[WalRecord]) -> list[WalRecord]:
     | documents(
         "One unit: an action on it must name the version of its record.",
         record={"type": "object"},
-        attempts={"type": "array", "items": {"type": "object"}},
-        history={"type": "array", "items": {"type": "object"}},
-        events={"type": "array", "items": {"type": "object"}},
+        attempts=OBJECTS,
+        history=OBJECTS,
+        events=OBJECTS,
         item={"type": ["object", "null"]},
         provenance={"type": ["object", "null"]},
         withheld={"type": ["string", "null"]},

@@ -3,15 +3,15 @@
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import Field
 
-from tallgrass.api.answers import answer, documents, done
+from tallgrass.api.answers import NEXT_CURSOR, answer, documents, done
 from tallgrass.api.bodies import Body, Words
-from tallgrass.api.etags import require_tag, tag_of_bytes
+from tallgrass.api.etags import Seen, require_tag, tag_of_bytes
 from tallgrass.api.paging import LIMIT_DEFAULT, Cursor, Limit, decode_cursor, encode_cursor
 from tallgrass.api.paging import next_link as link_to
-from tallgrass.api.problems import documented
+from tallgrass.api.problems import CHANGING, documented
 from tallgrass.api.replay_wish import Word
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer, writer
@@ -57,7 +57,7 @@ def _add_reading(kind: ReferenceKind) -> None:
         | documents(
             f"A page of {name}, newest first.",
             **{name: {"type": "array", "items": _REFERENCE}},
-            next_cursor={"type": ["string", "null"]},
+            next_cursor=NEXT_CURSOR,
         ),
         response_class=Response,
         name=f"list_{name}",
@@ -115,13 +115,7 @@ def _add_writing(kind: ReferenceKind) -> None:
 
     @router.patch(
         f"/{name}/{{ref:path}}",
-        responses=documented(
-            HTTPStatus.NOT_FOUND,
-            HTTPStatus.CONFLICT,
-            HTTPStatus.PRECONDITION_FAILED,
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            HTTPStatus.PRECONDITION_REQUIRED,
-        )
+        responses=CHANGING
         | documents("It is closed, and stays as it is.", **{kind.value: _REFERENCE}),
         response_class=Response,
         name=f"close_{kind.value}",
@@ -132,7 +126,7 @@ def _add_writing(kind: ReferenceKind) -> None:
         actor: Annotated[Actor, Depends(writer(Role.OPERATOR, f"{kind.value}_close"))],
         ref: Ref,
         wish: Closing,
-        if_match: Annotated[str | None, Header()] = None,
+        if_match: Seen = None,
     ) -> Response:
         closed = close_reference(here, actor, kind, ref, wish.resolution, seen=if_match)
         return done({kind.value: reference_document(closed)})

@@ -3,12 +3,12 @@
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field
 
-from tallgrass.api.answers import answer, documents, done
+from tallgrass.api.answers import OBJECTS, answer, documents, done
 from tallgrass.api.bodies import Body
-from tallgrass.api.etags import require_tag
+from tallgrass.api.etags import Seen, require_tag
 from tallgrass.api.problems import documented
 from tallgrass.api.replay_wish import PlanText, ReplayWish
 from tallgrass.api.service import Here, Service
@@ -26,10 +26,10 @@ _SHA256_MAX = 64
 _PLAN = {
     "header": {"type": "object"},
     "summary": {"type": "object"},
-    "guards": {"type": "array", "items": {"type": "object"}},
+    "guards": OBJECTS,
     "scope": {"type": ["object", "null"]},
     "plan_sha256": {"type": "string"},
-    "rows": {"type": "array", "items": {"type": "object"}},
+    "rows": OBJECTS,
 }
 
 router = APIRouter(tags=["replay"])
@@ -134,7 +134,7 @@ def keep_plan(
     here: Here,
     actor: Annotated[Actor, Depends(writer(Role.OPERATOR, "plan_keep"))],
     wish: ReplayWish | BroughtPlan,
-    if_match: Annotated[str | None, Header()] = None,
+    if_match: Seen = None,
 ) -> Response:
     """Make a plan and keep it, or keep one that is brought.
 

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field
 
-from tallgrass.api.answers import answer, documents
+from tallgrass.api.answers import NEXT_CURSOR, OBJECTS, answer, documents
 from tallgrass.api.bodies import Body
 from tallgrass.api.job_routes import STARTED, started
 from tallgrass.api.paging import LIMIT_DEFAULT, Cursor, Limit, decode_cursor, encode_cursor
 from tallgrass.api.paging import next_link as link_to
-from tallgrass.api.problems import documented
+from tallgrass.api.problems import ACTING, documented
 from tallgrass.api.replay_starting import Pacing, job_of, resuming, start_replay
 from tallgrass.api.replay_wish import Word
 from tallgrass.api.service import Here, Service
@@ -38,8 +38,6 @@ RUNS_MAX = 100
 _ID_MAX = 128
 _MISMATCHES_MAX = 1_000_000
 _RATE_MAX = 1_000_000.0
-_LIST = {"type": "array", "items": {"type": "object"}}
-_NEXT = {"type": ["string", "null"]}
 
 router = APIRouter(tags=["replay"])
 
@@ -71,7 +69,7 @@ class NewRunWish(Pace):
 @router.get(
     "/replay/runs",
     responses=documented(HTTPStatus.NOT_FOUND)
-    | documents("A page of runs, newest first.", runs=_LIST, next_cursor=_NEXT),
+    | documents("A page of runs, newest first.", runs=OBJECTS, next_cursor=NEXT_CURSOR),
     response_class=Response,
 )
 def list_runs(
@@ -116,7 +114,7 @@ def show_run(request: Request, here: Here, _signed: Viewer, run_id: RunId) -> Re
 @router.get(
     "/replay/runs/{run_id}/records",
     responses=documented(HTTPStatus.NOT_FOUND)
-    | documents("What came of each record.", records=_LIST, next_cursor=_NEXT),
+    | documents("What came of each record.", records=OBJECTS, next_cursor=NEXT_CURSOR),
     response_class=Response,
 )
 def list_run_records(
@@ -142,8 +140,8 @@ def list_run_records(
     responses=documented(HTTPStatus.NOT_FOUND)
     | documents(
         "Records that changed something, field by field; a page may be empty and have a next.",
-        records=_LIST,
-        next_cursor=_NEXT,
+        records=OBJECTS,
+        next_cursor=NEXT_CURSOR,
     ),
     response_class=Response,
 )
@@ -172,7 +170,7 @@ def list_run_changes(
 @router.get(
     "/replay/units/{wal_id}/changes",
     responses=documented(HTTPStatus.NOT_FOUND)
-    | documents("What each run changed in a unit, oldest first.", records=_LIST),
+    | documents("What each run changed in a unit, oldest first.", records=OBJECTS),
     response_class=Response,
 )
 def list_unit_changes(
@@ -188,8 +186,7 @@ def list_unit_changes(
 @router.post(
     "/replay/runs",
     status_code=HTTPStatus.ACCEPTED,
-    responses=STARTED
-    | documented(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+    responses=STARTED | ACTING,
     response_class=Response,
 )
 def start_run(here: Here, actor: Operator, wish: NewRunWish) -> Response:
@@ -203,8 +200,7 @@ def start_run(here: Here, actor: Operator, wish: NewRunWish) -> Response:
 @router.post(
     "/replay/runs/{run_id}/resume",
     status_code=HTTPStatus.ACCEPTED,
-    responses=STARTED
-    | documented(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+    responses=STARTED | ACTING,
     response_class=Response,
 )
 def resume_run(here: Here, actor: Operator, run_id: RunId, wish: Pace) -> Response:

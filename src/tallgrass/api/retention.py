@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field
 
-from tallgrass.api.answers import answer, documents
+from tallgrass.api.answers import OBJECTS, answer, documents
 from tallgrass.api.bodies import Body
 from tallgrass.api.job_routes import STARTED, started
 from tallgrass.api.jobs import Job, JobKind, JobSide
@@ -32,7 +32,6 @@ from tallgrass.views.retention import archive_document, plan_document
 _TEXT_MAX = 100
 _ARCHIVES_MAX = 1000
 _NUMBER_MAX = 2**63 - 1
-_OBJECTS = {"type": "array", "items": {"type": "object"}}
 
 router = APIRouter(prefix="/retention", tags=["retention"])
 
@@ -52,7 +51,7 @@ class ApplyBody(Body):
 @router.get(
     "/plan",
     responses=documented()
-    | documents("What may leave now, by kind.", plan=_OBJECTS, expirable={"type": "object"}),
+    | documents("What may leave now, by kind.", plan=OBJECTS, expirable={"type": "object"}),
     response_class=Response,
 )
 def plan(
@@ -71,7 +70,7 @@ def plan(
 
 @router.get(
     "/archives",
-    responses=documented() | documents("Archives, oldest first.", archives=_OBJECTS),
+    responses=documented() | documents("Archives, oldest first.", archives=OBJECTS),
     response_class=Response,
 )
 def archives(
@@ -94,7 +93,7 @@ def archives(
 @router.get(
     "/archives/{archive_id}",
     responses=documented(HTTPStatus.NOT_FOUND)
-    | documents("An archive and its first rows.", archive={"type": "object"}, rows=_OBJECTS),
+    | documents("An archive and its first rows.", archive={"type": "object"}, rows=OBJECTS),
     response_class=Response,
 )
 def show(
@@ -115,7 +114,7 @@ def show(
 
 @router.get(
     "/search",
-    responses=documented() | documents("Archived rows, as they are found.", rows=_OBJECTS),
+    responses=documented() | documents("Archived rows, as they are found.", rows=OBJECTS),
     response_class=Response,
 )
 def search(  # noqa: PLR0913 - one a filter

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tallgrass.api.answers import answer, documents
+from tallgrass.api.answers import OBJECTS, answer, documents
 from tallgrass.api.problems import documented
 from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer
@@ -33,7 +33,7 @@ router = APIRouter(tags=["status"])
         by_dataset={"type": "object", "additionalProperties": _COUNTS},
         due=_COUNT,
         outbox={"type": "object"},
-        slos={"type": "array", "items": {"type": "object"}},
+        slos=OBJECTS,
     ),
     response_class=Response,
 )
@@ -58,7 +58,7 @@ def figures_document(found: Overview) -> dict[str, object]:
         "Each promise and its error budget, as `tallgrass slo` tells it.",
         judged_at={"type": "string", "format": "date-time"},
         days={"type": "number"},
-        slos={"type": "array", "items": {"type": "object"}},
+        slos=OBJECTS,
     ),
     response_class=Response,
 )

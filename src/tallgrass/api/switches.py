@@ -1,15 +1,14 @@
 """Kill switches: what is stopped, and stopping it."""
 
-from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import Field
 
-from tallgrass.api.answers import answer, documents, done
+from tallgrass.api.answers import OBJECTS, answer, documents, done
 from tallgrass.api.bodies import Body, Words
-from tallgrass.api.etags import require_tag, tag_of_bytes
-from tallgrass.api.problems import documented
+from tallgrass.api.etags import Seen, require_tag, tag_of_bytes
+from tallgrass.api.problems import CHANGING, documented
 from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer, writer
 from tallgrass.bootstrap.stores import Stores
@@ -19,7 +18,6 @@ from tallgrass.governance.switches import SwitchScope
 from tallgrass.views.text import json_bytes
 
 _NAME_MAX = 200
-_SWITCHES = {"type": "array", "items": {"type": "object"}}
 
 router = APIRouter(tags=["governance"])
 
@@ -34,7 +32,7 @@ class Turn(Body):
 @router.get(
     "/switches",
     responses=documented()
-    | documents("All switches ever set; the ETag is what a turn must name.", switches=_SWITCHES),
+    | documents("All switches ever set; the ETag is what a turn must name.", switches=OBJECTS),
     response_class=Response,
 )
 def list_switches(request: Request, here: Here, _signed: Viewer) -> Response:
@@ -45,14 +43,7 @@ def list_switches(request: Request, here: Here, _signed: Viewer) -> Response:
 
 @router.put(
     "/switches/{scope}/{dataset}",
-    responses=documented(
-        HTTPStatus.NOT_FOUND,
-        HTTPStatus.CONFLICT,
-        HTTPStatus.PRECONDITION_FAILED,
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-        HTTPStatus.PRECONDITION_REQUIRED,
-    )
-    | documents("The switch as it stands now.", switches=_SWITCHES),
+    responses=CHANGING | documents("The switch as it stands now.", switches=OBJECTS),
     response_class=Response,
 )
 def turn_switch(
@@ -61,7 +52,7 @@ def turn_switch(
     scope: SwitchScope,
     dataset: Annotated[str, Path(max_length=_NAME_MAX, description="a dataset, or *")],
     turn: Turn,
-    if_match: Annotated[str | None, Header()] = None,
+    if_match: Seen = None,
 ) -> Response:
     """Stop the work of a dataset in a scope, or let it go on."""
     with here.writing.lent() as stores:

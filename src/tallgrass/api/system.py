@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 import tallgrass
-from tallgrass.api.answers import answer, documents
+from tallgrass.api.answers import OBJECTS, answer, documents
 from tallgrass.api.problems import documented
 from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer
@@ -53,7 +53,7 @@ def config_check(request: Request, here: Here, _signed: Viewer) -> Response:
     | documents(
         "What was looked at, each with its fix.",
         ok={"type": "boolean"},
-        findings={"type": "array", "items": {"type": "object"}},
+        findings=OBJECTS,
     ),
     response_class=Response,
 )

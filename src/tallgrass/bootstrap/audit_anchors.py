@@ -10,6 +10,7 @@ from tallgrass.canonical_json import canonical_bytes
 from tallgrass.clock import format_instant
 from tallgrass.errors import AuditBroken, InvalidInput
 from tallgrass.governance.audit import Anchor
+from tallgrass.syncing import sync_path
 
 _DIGITS = frozenset("0123456789abcdef")
 
@@ -86,16 +87,7 @@ def append_anchor(path: Path, head: Anchor, sealed_at: datetime) -> None:
             file.truncate(size)
             raise
     if not size:
-        _sync_folder(path.absolute().parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the name of a new file last."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync_path(path.absolute().parent)
 
 
 def _anchor(path: Path, number: int, line: str) -> Anchor:

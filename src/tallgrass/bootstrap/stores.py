@@ -97,10 +97,10 @@ class Stores:
 
     @cached_property
     def interventions(self) -> "Interventions":
-        """What people and tools do to units."""
+        """What people do to units."""
         from tallgrass.storage.interventions import Interventions
 
-        return Interventions(self.runner, self.config.rules, recorder=self.recorder)
+        return Interventions(self.runner, recorder=self.recorder)
 
     @cached_property
     def reader(self) -> "LedgerReader":

@@ -137,16 +137,14 @@ def open_feeder(
     config: Config,
     stores: Stores,
     *,
-    catalogue: Catalogue | None = None,
-    door: Door | None = None,
     ids: Callable[[], uuid.UUID] = uuid.uuid4,
 ) -> PoisonFeeder:
     """Wire what feeds poison messages again; it reads a body as a worker of this queue would."""
     queue_name = config.text("queue.name")
     read = as_a_worker_reads(
         queue_name,
-        catalogue or open_catalogue(config),
+        open_catalogue(config),
         config.rules.providers,
-        (door or open_door(config)).admit,
+        open_door(config).admit,
     )
     return PoisonFeeder(stores.poison, queue_name=queue_name, read=read, ids=ids)

@@ -12,7 +12,13 @@ from tallgrass.bootstrap.approving import (
 )
 from tallgrass.bootstrap.datasets import open_policies
 from tallgrass.cli.identity import proved
-from tallgrass.cli.invocation import PAGE_MAX, Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    Invocation,
+    examples,
+    output_option,
+    page_options,
+    pass_invocation,
+)
 from tallgrass.cli.text import print_json
 from tallgrass.governance.actors import Role
 from tallgrass.governance.approvals import Approval, ApprovalState, Verdict
@@ -94,14 +100,7 @@ def request(
     help="Only those that stand there.",
 )
 @click.option("--purpose", metavar="WORD", help="Only those for this purpose.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, PAGE_MAX),
-    default=50,
-    show_default=True,
-    help="Approvals on a page.",
-)
-@click.option("--after", metavar="CURSOR", help="Go on after the page that gave this cursor.")
+@page_options("Approvals")
 @output_option
 @pass_invocation
 def list_approvals(

@@ -14,8 +14,8 @@ from tallgrass.bootstrap.auditing import (
 from tallgrass.cli.invocation import (
     Invocation,
     examples,
+    numbered_page_options,
     output_option,
-    page_options,
     pass_invocation,
 )
 from tallgrass.cli.text import print_json
@@ -48,7 +48,7 @@ def command() -> None:
 @click.option("--actor", help="Only what this actor did.")
 @click.option("--action", help="Only this action, such as quarantine.")
 @click.option("--subject", help="Only what was done to this wal_id, switch or migration.")
-@page_options("Entries")
+@numbered_page_options("Entries")
 @output_option
 @pass_invocation
 def list_entries(

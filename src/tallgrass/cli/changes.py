@@ -3,7 +3,13 @@
 import click
 
 from tallgrass.cli.identity import acting, actor_option
-from tallgrass.cli.invocation import PAGE_MAX, Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    Invocation,
+    examples,
+    limit_option,
+    output_option,
+    pass_invocation,
+)
 from tallgrass.cli.text import print_json
 from tallgrass.governance.references import Reference, ReferenceKind
 from tallgrass.views.governance import reference_document, reference_state
@@ -65,9 +71,7 @@ def _list_command(kind: ReferenceKind, name: str, example: str) -> click.Command
         ),
     )
     @click.option("--state", type=click.Choice(["open", "closed"]), help="Only these.")
-    @click.option(
-        "--limit", type=click.IntRange(1, PAGE_MAX), default=50, show_default=True, help="At most."
-    )
+    @limit_option("At most.")
     @click.option("--after", metavar="REF", help="Go on after the page that gave this cursor.")
     @output_option
     @pass_invocation

@@ -30,15 +30,13 @@ def require_somebody(claimed: str | None) -> None:
         raise click.UsageError(message)
 
 
-def acting(
-    stores: Stores, claimed: str | None, *, action: str, role: Role = Role.OPERATOR
-) -> Acting:
+def acting(stores: Stores, claimed: str | None, *, action: str) -> Acting:
     """Return who acts; a name that the token does not prove is refused.
 
     While no actor is set up, it is whoever `--actor` names, and the log says that nobody proved it.
     """
     if os.environ.get(TOKEN_VARIABLE) or stores.actors.any():
-        return proved(stores, claimed, action=action, role=role)
+        return proved(stores, claimed, action=action)
     if not (claimed or "").strip():
         message = "--actor must name somebody: it is kept in the audit log"
         raise click.UsageError(message)

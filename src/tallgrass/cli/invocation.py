@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from tallgrass.setting_form import Value
 
 #: Lines of a list that are asked for at once.
-PAGE_MAX = 1000
+_PAGE_MAX = 1000
+_AFTER = "Go on after the page that gave this cursor."
 #: The largest number that a row can have: SQLite's integers have 64 bits.
 NUMBER_MAX = 2**63 - 1
 
@@ -112,27 +113,28 @@ def _output(default: str, told: str) -> Callable[[_Function], _Function]:
     )
 
 
+def limit_option(told: str) -> Callable[[_Function], _Function]:
+    """Add `--limit` to a list."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(1, _PAGE_MAX),
+        default=50,
+        show_default=True,
+        help=told,
+    )
+
+
 def page_options(noun: str) -> Callable[[_Function], _Function]:
-    """Add `--limit` and `--after` for a list whose pages go on after a number."""
+    """Add `--limit` and `--after` to a list whose pages go on after a name or an id."""
+    after = click.option("--after", metavar="CURSOR", help=_AFTER)
+    return lambda function: limit_option(f"{noun} on a page.")(after(function))
 
-    def add(function: _Function) -> _Function:
-        after = click.option(
-            "--after",
-            type=click.IntRange(0, NUMBER_MAX),
-            default=0,
-            metavar="CURSOR",
-            help="Go on after the page that gave this cursor.",
-        )
-        limit = click.option(
-            "--limit",
-            type=click.IntRange(1, PAGE_MAX),
-            default=50,
-            show_default=True,
-            help=f"{noun} on a page.",
-        )
-        return limit(after(function))
 
-    return add
+def numbered_page_options(noun: str) -> Callable[[_Function], _Function]:
+    """Add the same to a list whose pages go on after a number."""
+    numbers = click.IntRange(0, NUMBER_MAX)
+    after = click.option("--after", type=numbers, default=0, metavar="CURSOR", help=_AFTER)
+    return lambda function: limit_option(f"{noun} on a page.")(after(function))
 
 
 def examples(*lines: str) -> str:

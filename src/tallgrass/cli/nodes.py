@@ -8,9 +8,9 @@ import click
 
 from tallgrass.bootstrap.node_reports import newest_runs, read_run
 from tallgrass.cli.invocation import (
-    PAGE_MAX,
     Invocation,
     examples,
+    limit_option,
     output_option,
     pass_invocation,
 )
@@ -54,13 +54,7 @@ def command() -> None:
     type=click.Choice([each.value for each in RunStatus]),
     help="Only runs that stand so.",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(1, PAGE_MAX),
-    default=50,
-    show_default=True,
-    help="Runs at most; the newest first.",
-)
+@limit_option("Runs at most; the newest first.")
 @output_option
 @pass_invocation
 def runs(

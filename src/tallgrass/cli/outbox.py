@@ -20,10 +20,10 @@ from tallgrass.bootstrap.outbox_status import requeue as send_again
 from tallgrass.bootstrap.telemetry import open_recorder
 from tallgrass.cli.identity import acting, actor_option, require_somebody
 from tallgrass.cli.invocation import (
-    PAGE_MAX,
     Invocation,
     examples,
     output_option,
+    page_options,
     pass_invocation,
 )
 from tallgrass.cli.metrics_option import metrics_port_option
@@ -135,14 +135,7 @@ def status(invocation: Invocation, *, as_json: bool) -> None:
     type=click.Choice([state.value for state in DeliveryState]),
     help="Only those that stand there.",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(1, PAGE_MAX),
-    default=50,
-    show_default=True,
-    help="Events on a page.",
-)
-@click.option("--after", metavar="CURSOR", help="Go on after the page that gave this cursor.")
+@page_options("Events")
 @output_option
 @pass_invocation
 def list_deliveries(  # noqa: PLR0913 - one an option

@@ -8,8 +8,8 @@ from tallgrass.cli.invocation import (
     NUMBER_MAX,
     Invocation,
     examples,
+    numbered_page_options,
     output_option,
-    page_options,
     pass_invocation,
 )
 from tallgrass.cli.poison_view import show_body, show_feeding, show_message, show_page
@@ -47,7 +47,7 @@ def command() -> None:
     type=click.Choice([state.value for state in PoisonState]),
     help="Only open messages, those whose feeding was begun and not confirmed, or those fed.",
 )
-@page_options("Messages")
+@numbered_page_options("Messages")
 @output_option
 @pass_invocation
 def list_messages(

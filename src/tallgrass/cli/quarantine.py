@@ -15,7 +15,13 @@ from tallgrass.bootstrap.governing import (
 )
 from tallgrass.cli.governed_options import approval_option
 from tallgrass.cli.identity import acting, actor_option, proved, require_somebody
-from tallgrass.cli.invocation import PAGE_MAX, Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    Invocation,
+    examples,
+    output_option,
+    page_options,
+    pass_invocation,
+)
 from tallgrass.cli.text import print_json
 from tallgrass.error_codes import lookup
 from tallgrass.ledger.vocabulary import Status
@@ -50,14 +56,7 @@ def command() -> None:
 )
 @click.option("--dataset", "datasets", multiple=True, help="Only this dataset; repeatable.")
 @click.option("--error-code", metavar="CODE", help="Only units whose last error has this code.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, PAGE_MAX),
-    default=50,
-    show_default=True,
-    help="Units on a page.",
-)
-@click.option("--after", metavar="CURSOR", help="Go on after the page that gave this cursor.")
+@page_options("Units")
 @output_option
 @pass_invocation
 def list_units(

@@ -6,9 +6,9 @@ import click
 
 from tallgrass.bootstrap.replay_runs import find_run, page_of_runs, replayed_records
 from tallgrass.cli.invocation import (
-    PAGE_MAX,
     Invocation,
     examples,
+    limit_option,
     output_option,
     pass_invocation,
 )
@@ -25,9 +25,7 @@ def runs() -> None:
 
 
 @runs.command(name="list", epilog=examples("tallgrass replay runs list --limit 10"))
-@click.option(
-    "--limit", type=click.IntRange(1, PAGE_MAX), default=50, show_default=True, help="Runs shown."
-)
+@limit_option("Runs shown.")
 @click.option("--after", metavar="RUN_ID", help="Go on after this run.")
 @output_option
 @pass_invocation

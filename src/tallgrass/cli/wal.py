@@ -6,7 +6,13 @@ import click
 
 from tallgrass.cli import wal_exchange
 from tallgrass.cli.identity import acting, actor_option, require_somebody
-from tallgrass.cli.invocation import PAGE_MAX, Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.invocation import (
+    Invocation,
+    examples,
+    output_option,
+    page_options,
+    pass_invocation,
+)
 from tallgrass.cli.text import print_json
 from tallgrass.views.records import (
     record_filter,
@@ -43,14 +49,7 @@ command.add_command(wal_exchange.import_)
 @click.option("--until", metavar="TIME", help="Data that start before this time or date.")
 @click.option("--error-code", metavar="CODE", help="Only units whose last error has this code.")
 @click.option("--stale", is_flag=True, help="Only succeeded units whose last re-run failed.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, PAGE_MAX),
-    default=50,
-    show_default=True,
-    help="Records on a page.",
-)
-@click.option("--after", metavar="CURSOR", help="Go on after the page that gave this cursor.")
+@page_options("Records")
 @output_option
 @pass_invocation
 def list_records(  # noqa: PLR0913 - one a filter

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tallgrass.errors import Refused
+from tallgrass.syncing import sync_path
 
 
 @contextmanager
@@ -37,7 +38,7 @@ def appearing_whole(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO
             os.fchmod(file.fileno(), 0o666 & ~_umask() if mode is None else mode)
             os.fsync(file.fileno())
         Path(name).replace(path)
-        _sync_folder(folder)
+        sync_path(folder)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
@@ -60,7 +61,7 @@ def appearing_folder(path: Path, *, replace: Callable[[Path], bool]) -> Iterator
         os.sync()  # one call for all files, which may be a million
         _require_free(path, replace)
         _swap(half, path)
-        _sync_folder(path.parent)
+        sync_path(path.parent)
     except BaseException:
         shutil.rmtree(half, ignore_errors=True)
         raise
@@ -105,12 +106,3 @@ def _require_free(path: Path, replace: Callable[[Path], bool]) -> None:
         path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and not replace(path))
     ):
         raise Refused(f"{path} is there already", code="export_target_in_use")
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name itself durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,7 +1,5 @@
 """Approvals: what waits, what one is for, and deciding on it."""
 
-from urllib.parse import urlencode
-
 from fastapi import APIRouter, Request, Response
 
 from tallgrass.api.approvals import DecisionWish, approval_as_read, decide, read_approvals
@@ -9,7 +7,7 @@ from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer
 from tallgrass.bootstrap.approving import require_approval_id
 from tallgrass.console.forms import Sent, back_to
-from tallgrass.console.pages import page
+from tallgrass.console.pages import next_page, page
 from tallgrass.errors import InvalidInput
 from tallgrass.governance.actors import Role
 from tallgrass.governance.approvals import ApprovalState, Verdict
@@ -32,7 +30,6 @@ def list_approvals(request: Request, here: Here, signed: Viewer) -> Response:
         found, following = read_approvals(
             stores, state=state, cursor=query.get("cursor", "")[:_CURSOR_MAX] or None, limit=_PAGE
         )
-    kept = {"state": state.value} if state else {}
     return page(
         request,
         "approvals.html",
@@ -42,7 +39,7 @@ def list_approvals(request: Request, here: Here, signed: Viewer) -> Response:
         found=found,
         state=state,
         states=[each.value for each in ApprovalState],
-        following=following and f"{_PATH}?{urlencode({**kept, 'cursor': following})}",
+        following=next_page(_PATH, {"state": state and state.value}, following),
         now=here.clock(),
     )
 

@@ -1,7 +1,6 @@
 """The audit log: who did what, whether its chain holds, and the proof of the catalog."""
 
 from typing import Any
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
@@ -19,7 +18,7 @@ from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer
 from tallgrass.bootstrap.plan_making import datasets_of_ledger
 from tallgrass.console.forms import Sent, back_to
-from tallgrass.console.pages import page
+from tallgrass.console.pages import next_page, page
 from tallgrass.errors import InvalidInput
 from tallgrass.governance.actors import Role
 from tallgrass.views.governance import entry_document
@@ -44,7 +43,6 @@ def show(request: Request, here: Here, signed: Viewer) -> Response:
             stores, given, order=EntryOrder.NEWEST, cursor=cursor, limit=_PAGE
         )
         datasets = datasets_of_ledger(stores)
-    kept = {name: text for name, text in given.items() if text}
     return page(
         request,
         "audit.html",
@@ -54,7 +52,7 @@ def show(request: Request, here: Here, signed: Viewer) -> Response:
         entries=[(each, entry_document(each)["detail"]) for each in entries],
         given=given,
         begun=cursor is not None,
-        following=following and f"{_PATH}?{urlencode({**kept, 'cursor': following})}",
+        following=next_page(_PATH, given, following),
         datasets=datasets,
         may_act=signed.role.includes(Role.OPERATOR),
         done=query.get("done", "")[:200],

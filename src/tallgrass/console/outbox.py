@@ -1,7 +1,6 @@
 """Outbox: events on their way out, by target."""
 
 from typing import Annotated
-from urllib.parse import urlencode
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -18,7 +17,7 @@ from tallgrass.bootstrap.outbox_status import (
 )
 from tallgrass.console.form_bodies import body_of
 from tallgrass.console.forms import Sent, back_to
-from tallgrass.console.pages import as_json, page
+from tallgrass.console.pages import as_json, next_page, page
 from tallgrass.error_codes import registry
 from tallgrass.governance.actors import Role
 from tallgrass.outbox.dispatch_rules import DeliveryState
@@ -56,7 +55,6 @@ def show_list(
             stores, wanted, cursor=cursor or None, limit=LIMIT_DEFAULT
         )
     given = {"target": target, "dataset": dataset, "code": code, "state": state}
-    query = {**{name: value for name, value in given.items() if value}, "cursor": following or ""}
     return page(
         request,
         "outbox.html",
@@ -66,7 +64,7 @@ def show_list(
         events=found,
         given=given,
         states=[each.value for each in DeliveryState],
-        following="" if following is None else f"{PATH}?{urlencode(query)}",
+        following=next_page(PATH, given, following),
         begun=bool(cursor),
         cut=following is not None and len(found) < LIMIT_DEFAULT,
         may_act=signed.role.includes(Role.OPERATOR),

@@ -8,6 +8,7 @@ from hashlib import sha256
 from http import HTTPStatus
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
 
 import orjson
 from fastapi.responses import HTMLResponse
@@ -97,6 +98,12 @@ def templates() -> Environment:
         "version": tallgrass.__version__,
     }
     return environment
+
+
+def next_page(path: str, given: Mapping[str, str | None], cursor: str | None) -> str:
+    """Return the address of a list's next page, filtered as this one; nothing where none is."""
+    kept = {name: text for name, text in given.items() if text}
+    return f"{path}?{urlencode({**kept, 'cursor': cursor})}" if cursor else ""
 
 
 def count(number: float | None) -> str:

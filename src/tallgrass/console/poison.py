@@ -1,7 +1,6 @@
 """Poison: messages that could not be understood, what they give now, and feeding them again."""
 
 from typing import Annotated, Any
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
@@ -13,7 +12,7 @@ from tallgrass.bootstrap.feeding import FeedRequest, feed_poison
 from tallgrass.bootstrap.stores import Stores
 from tallgrass.console.form_bodies import body_of
 from tallgrass.console.forms import Sent, back_to
-from tallgrass.console.pages import page
+from tallgrass.console.pages import next_page, page
 from tallgrass.error_codes import registry
 from tallgrass.governance.actors import Role
 from tallgrass.intake.poison import PoisonState
@@ -49,7 +48,6 @@ def show_list(
         found, following = read_messages(stores, wanted, cursor=cursor or None, limit=LIMIT_DEFAULT)
         counts = stores.poison.counts()
     given = {"code": code, "since": since, "state": state}
-    query = {**{name: value for name, value in given.items() if value}, "cursor": following or ""}
     return page(
         request,
         "poison.html",
@@ -60,7 +58,7 @@ def show_list(
         given=given,
         states=[each.value for each in PoisonState],
         counts=counts,
-        following="" if following is None else f"{PATH}?{urlencode(query)}",
+        following=next_page(PATH, given, following),
         begun=bool(cursor),
         now=here.clock(),
         done=request.query_params.get("done", "")[:300],

@@ -1,7 +1,6 @@
 """Quarantine: units that are held for a person, and the approved way out."""
 
 from typing import Annotated
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -13,7 +12,7 @@ from tallgrass.api.sign_in import Viewer
 from tallgrass.bootstrap.approving import page_of_approvals, require_approval_id
 from tallgrass.bootstrap.stores import Stores
 from tallgrass.console.forms import Sent, back_to
-from tallgrass.console.pages import page
+from tallgrass.console.pages import next_page, page
 from tallgrass.error_codes import registry
 from tallgrass.errors import InvalidInput
 from tallgrass.governance.actors import Role
@@ -58,7 +57,7 @@ def show(
         units=as_told(here, units),
         given=given,
         codes={each.code: each for each in registry().values()},
-        following="" if following is None else f"{PATH}?{_query(given, following)}",
+        following=next_page(PATH, given, following),
         begun=bool(cursor),
         approved=approved,
         asked=asked,
@@ -110,7 +109,3 @@ def _seen(text: str) -> tuple[str, int]:
     if not version.isascii() or not version.isdigit() or len(version) > _NUMBER_DIGITS_MAX:
         raise InvalidInput(f"not a unit of the list: {text[:80]!r}")
     return wal_id, int(version)
-
-
-def _query(given: dict[str, str], cursor: str) -> str:
-    return urlencode({**{name: value for name, value in given.items() if value}, "cursor": cursor})

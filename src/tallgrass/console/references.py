@@ -1,7 +1,7 @@
 """Change records and incidents: opened, looked at, closed."""
 
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
@@ -17,7 +17,7 @@ from tallgrass.api.references import (
 from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer
 from tallgrass.console.forms import Sent, back_to
-from tallgrass.console.pages import page
+from tallgrass.console.pages import next_page, page
 from tallgrass.errors import InvalidInput
 from tallgrass.governance.actors import Role
 from tallgrass.governance.references import ReferenceKind, require_ref
@@ -42,13 +42,12 @@ def _add_pages(kind: ReferenceKind) -> None:
             found, following = read_references(
                 stores, kind, state=state, cursor=cursor, limit=_PAGE
             )
-        kept = {"state": state} if state else {}
         return page(
             request,
             "references.html",
             found=found,
             state=state,
-            following=following and f"{path}?{urlencode({**kept, 'cursor': following})}",
+            following=next_page(path, {"state": state}, following),
             example=_EXAMPLES[kind],
             done=query.get("done", "")[:200],
             **_shared(here, signed, kind, path),

@@ -109,11 +109,6 @@ class Admission:
     #: Size of the cell that places are made as coarse as; 0: as exact as they are.
     masking_degrees: float = 1.0
 
-    @property
-    def allowed(self) -> bool:
-        """Whether it may be done."""
-        return self.rule is None
-
 
 def gate(request: GateRequest) -> Admission:
     """Decide; the first rule that refuses is named."""

@@ -117,10 +117,6 @@ class MaskingPolicy:
                     yield area.tier
 
 
-#: Everything may be told, whatever its label.
-NO_MASKING = MaskingPolicy(labels=())
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Masked:
     """A document that may be told, and how exact its places are; None: as they were."""

@@ -99,11 +99,6 @@ class Archive:
     removed_at: datetime | None
     abandoned_at: datetime | None
 
-    @property
-    def is_open(self) -> bool:
-        """Whether rows of it have yet to leave."""
-        return self.removed_at is None and self.abandoned_at is None
-
     def may_hold(self, wanted: "ArchiveSearch") -> bool:
         """Tell whether a row that is looked for can be in it, by what is known of the file."""
         file = self.file

@@ -105,8 +105,3 @@ class CommitResult:
     closed: dict[str, ClosedClaim]
     #: Claims that were no longer this worker's; nothing of them was written.
     lost: tuple[str, ...] = ()
-
-    @property
-    def verdicts(self) -> dict[str, Verdict]:
-        """What each closed claim made of its unit."""
-        return {wal_id: closed.verdict for wal_id, closed in self.closed.items()}

@@ -118,11 +118,6 @@ class RetryPolicy:
         """What changes when the policy does."""
         return _fingerprint(self)
 
-    @property
-    def delay_s_max(self) -> float:
-        """The longest delay that the formula gives."""
-        return self.max_delay_s * (1.0 + self.jitter_factor)
-
     def delay_s(self, attempt: int, uniform: Callable[[float, float], float]) -> float:
         """Return the wait after that attempt; `uniform` draws evenly between two numbers."""
         exponent = min(max(attempt, 1) - 1, _EXPONENT_MAX)

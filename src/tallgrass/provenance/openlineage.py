@@ -76,9 +76,8 @@ def build_event(
     run: LineageRun,
     *,
     output: Output | None = None,
-    error: str | None = None,
 ) -> bytes:
-    """Return the canonical bytes of one event; `error` goes with FAIL, `output` with COMPLETE."""
+    """Return the canonical bytes of one event; `output` goes with COMPLETE."""
     producer = f"urn:tallgrass:{quote(run.code_version, safe='')}"
     outputs = [] if output is None else [_output(producer, output)]
     return canonical_bytes(
@@ -87,7 +86,7 @@ def build_event(
             "eventTime": format_instant(event_time),
             "producer": producer,
             "schemaURL": SCHEMA_URL,
-            "run": {"runId": run.run_id, "facets": _run_facets(producer, run, error)},
+            "run": {"runId": run.run_id, "facets": _run_facets(producer, run)},
             "job": {
                 "namespace": NAMESPACE,
                 "name": job_name(run.dataset),
@@ -107,8 +106,8 @@ def build_event(
     )
 
 
-def _run_facets(producer: str, run: LineageRun, error: str | None) -> dict[str, object]:
-    facets: dict[str, object] = {
+def _run_facets(producer: str, run: LineageRun) -> dict[str, object]:
+    return {
         "nominalTime": facet(
             producer,
             "1-0-1/NominalTimeRunFacet",
@@ -128,11 +127,6 @@ def _run_facets(producer: str, run: LineageRun, error: str | None) -> dict[str, 
             "replayRunId": run.replay_run_id,
         },
     }
-    if error is not None:
-        facets["errorMessage"] = facet(
-            producer, "1-0-1/ErrorMessageRunFacet", message=error, programmingLanguage="PYTHON"
-        )
-    return facets
 
 
 def _input(producer: str, source: SourceObject) -> dict[str, object]:

@@ -48,11 +48,6 @@ class Acknowledgement:
     #: None to delete; otherwise the seconds from now after which it is visible again.
     visibility_s: float | None
 
-    @property
-    def deletes(self) -> bool:
-        """Whether the message leaves the queue."""
-        return self.visibility_s is None
-
     @classmethod
     def delete(cls) -> Self:
         """Every unit lets it go."""

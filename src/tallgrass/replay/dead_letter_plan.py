@@ -89,12 +89,7 @@ class DrainHeader:
             "config_version": self.config_version,
             "approvals_needed": self.approvals_needed,
             "truncated": self.truncated,
-            "caps": {
-                "max_events": self.caps.max_events,
-                "batch": self.caps.batch,
-                "max_candidates": self.caps.max_candidates,
-                "max_records_per_second": self.caps.max_records_per_second,
-            },
+            "caps": self.caps.document(),
         }
 
     def line(self) -> bytes:

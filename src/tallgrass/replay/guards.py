@@ -51,6 +51,15 @@ class Caps:
             max_records_per_second=self.max_records_per_second,
         )
 
+    def document(self) -> dict[str, float]:
+        """Return them as a JSON value, for the header of a plan."""
+        return {
+            "max_events": self.max_events,
+            "batch": self.batch,
+            "max_candidates": self.max_candidates,
+            "max_records_per_second": self.max_records_per_second,
+        }
+
 
 def scope_guard(selection: Selection, *, allow_global_scope: bool) -> list[Finding]:
     """Ask for a dataset (or a bucket prefix) and a start in time, unless units are named."""

@@ -141,12 +141,7 @@ class PlanHeader:
             "code_version": self.code_version,
             "config_version": self.config_version,
             "approvals_needed": self.approvals_needed,
-            "caps": {
-                "max_events": self.caps.max_events,
-                "batch": self.caps.batch,
-                "max_candidates": self.caps.max_candidates,
-                "max_records_per_second": self.caps.max_records_per_second,
-            },
+            "caps": self.caps.document(),
             "incident_ref": self.incident_ref,
             "change_ref": self.change_ref,
             "policy_ref": self.policy_ref,

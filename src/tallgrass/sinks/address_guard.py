@@ -87,21 +87,21 @@ class AddressRefused(OSError):
     """A host has an address that requests must not go to."""
 
 
-def read_url(text: str, name: str = "url") -> HttpUrl:
+def read_url(text: str) -> HttpUrl:
     """Take an address apart; whatever two readers could understand in two ways is refused."""
     found = _URL.fullmatch(text)
     if found is None:
         raise ConfigError(
-            f"{name} must be https://HOST[:PORT][/PATH][?QUERY] in plain ASCII, without a user, "
+            "url must be https://HOST[:PORT][/PATH][?QUERY] in plain ASCII, without a user, "
             "a password or a fragment"
         )
     host, port = found["host"], int(found["port"] or _DEFAULT_PORTS[found["scheme"]])
     if not 1 <= port <= _PORT_MAX:
-        raise ConfigError(f"{name}: there is no port {port}")
+        raise ConfigError(f"url: there is no port {port}")
     bare = host.strip("[]")
-    literal = _literal(bare, name) if host[0] == "[" or _is_numeric(host) else None
+    literal = _literal(bare) if host[0] == "[" or _is_numeric(host) else None
     if literal is None and not _is_name(bare):
-        raise ConfigError(f"{name}: {bare!r} is not the name of a host")
+        raise ConfigError(f"url: {bare!r} is not the name of a host")
     return HttpUrl(
         scheme=found["scheme"],
         host=bare.lower(),
@@ -127,13 +127,13 @@ def _is_numeric(host: str) -> bool:
     return _NUMERIC_LABEL.fullmatch(host.removesuffix(".").rpartition(".")[2]) is not None
 
 
-def _literal(host: str, name: str) -> Address:
+def _literal(host: str) -> Address:
     """Return the address that a host is; other forms than the usual one are refused."""
     try:
         return ip_address(host)
     except ValueError as exc:
         raise ConfigError(
-            f"{name}: {host!r} is not an address in its usual form, such as 203.0.113.7"
+            f"url: {host!r} is not an address in its usual form, such as 203.0.113.7"
         ) from exc
 
 

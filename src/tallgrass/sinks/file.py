@@ -19,6 +19,7 @@ from tallgrass.sinks.cloud_event import cloud_event
 from tallgrass.sinks.options import Options
 from tallgrass.sinks.protocol import Delivered, Delivery, Undelivered
 from tallgrass.sinks.resources import SinkResources
+from tallgrass.syncing import sync_path
 
 BATCH_MAX = 500
 #: Beside the database, unless the target names another.
@@ -86,7 +87,7 @@ class FileSink:
             os.close(descriptor)  # also unlocks
         if file != self._named:
             # Also where the file was there: whoever made it may have ended before this.
-            _sync_folder(self._path.parent)
+            sync_path(self._path.parent)
             self._named = file
 
     def _open_locked(self, ends_at: float) -> int | None:
@@ -139,15 +140,6 @@ def _write(descriptor: int, lines: bytes) -> None:
     left = memoryview(lines)
     while left:
         left = left[os.write(descriptor, left) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the name of a new file last."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def open_file(settings: Mapping[str, object], resources: SinkResources) -> FileSink:

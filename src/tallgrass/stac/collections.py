@@ -1,10 +1,8 @@
 """The collection of a dataset as bytes."""
 
 from collections.abc import Iterable
-from datetime import datetime
 
 from tallgrass.canonical_json import canonical_bytes
-from tallgrass.clock import format_instant
 from tallgrass.datasets.definition import Dataset
 from tallgrass.stac.circle import circle
 from tallgrass.stac.coarse_places import coarse_box, coarse_properties
@@ -31,16 +29,10 @@ _HOSTS = {
 }
 
 
-def build_collection(
-    dataset: Dataset,
-    *,
-    box: Box | None = None,
-    interval: tuple[datetime | None, datetime | None] = (None, None),
-) -> bytes:
-    """Return the canonical bytes of a dataset's collection.
+def build_collection(dataset: Dataset) -> bytes:
+    """Return the canonical bytes of a dataset's collection, as long as it has no items.
 
-    Box and interval are those of the items so far; without them the collection spans what the
-    dataset's file says, and all time.
+    It spans what the dataset's file says, and all time.
     """
     summaries = _summaries(dataset)
     return canonical_bytes(
@@ -55,8 +47,8 @@ def build_collection(
             "license": dataset.item.license or LICENSE,
             "providers": _providers(dataset),
             "extent": {
-                "spatial": {"bbox": [box or declared_box(dataset)]},
-                "temporal": {"interval": [[t and format_instant(t) for t in interval]]},
+                "spatial": {"bbox": [declared_box(dataset)]},
+                "temporal": {"interval": [[None, None]]},
             },
             "summaries": summaries,
             "item_assets": _item_assets(dataset),

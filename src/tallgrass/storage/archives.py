@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from tallgrass.errors import ArchiveDamaged, ArchiveFull, ArchiveUnusable
+from tallgrass.syncing import sync_path
 
 _CHUNK = 1 << 20
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -74,7 +75,7 @@ class ArchiveFolder:
                     file.seek(0)
                     sha256, length = digest_of(file)
                 Path(temporary).replace(self._folder / name(sha256))
-                _sync(self._folder)
+                sync_path(self._folder)
             except BaseException:
                 Path(temporary).unlink(missing_ok=True)
                 raise
@@ -132,14 +133,6 @@ class ArchiveBucket:
 
             self._opened = from_url(self.place)
         return self._opened
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

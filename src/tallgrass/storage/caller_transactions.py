@@ -14,11 +14,11 @@ from typing import Any
 
 import orjson
 
-from tallgrass.clock import Clock, format_instant, system_clock
+from tallgrass.clock import Clock, system_clock
 from tallgrass.errors import InvalidInput, NoTransaction
 from tallgrass.storage.driver_errors import from_postgres, from_sqlite
-from tallgrass.storage.named_queries import Query, load_queries
-from tallgrass.storage.sqlite import SqliteTransaction
+from tallgrass.storage.named_queries import load_queries
+from tallgrass.storage.sqlite import SqliteTransaction, given_once
 from tallgrass.storage.unit_of_work import Row
 
 _PLACE = "the caller's database"
@@ -49,7 +49,7 @@ class CallerSqlite:
         # Of the connection alone: a cursor has none of its own.
         theirs, self._connection.text_factory = self._connection.text_factory, str
         try:
-            return cursor.execute(query.sql, _once(query, params)).fetchall()
+            return cursor.execute(query.sql, given_once(query, params)).fetchall()
         except sqlite3.Error as exc:
             raise from_sqlite(exc, _PLACE) from exc
         finally:
@@ -60,7 +60,7 @@ class CallerSqlite:
         if not rows:
             return 0
         query = self._queries[name]
-        once = _once(query, params)
+        once = given_once(query, params)
         try:
             cursor = self._connection.executemany(query.sql, [(*once, *row) for row in rows])
         except sqlite3.Error as exc:
@@ -265,17 +265,6 @@ def _begin_on_sqlite(driver: sqlite3.Connection) -> None:
         driver.execute("BEGIN")
     except sqlite3.Error as exc:
         raise from_sqlite(exc, _PLACE) from exc
-
-
-def _once(query: Query, params: dict[str, object]) -> tuple[object, ...]:
-    """Put parameters in the statement's order, as SQLite stores them."""
-    return tuple(_stored(params[name]) for name in query.once)
-
-
-def _stored(value: object) -> object:
-    if isinstance(value, datetime):
-        return format_instant(value)
-    return orjson.dumps(value).decode() if isinstance(value, list) else value
 
 
 def _as_json(params: dict[str, object]) -> dict[str, object]:

@@ -1,19 +1,17 @@
-"""What people and tools do to records by name: put back, quarantine, annotate.
+"""What people do to records by name: quarantine and annotate; and how a move is told.
 
 Every refusal is told to the caller with its error, and kept in the audit log.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from tallgrass.clock import format_instant
-from tallgrass.errors import InvalidInput, Refused, TallgrassError, UnknownRecord, VersionConflict
+from tallgrass.errors import InvalidInput, TallgrassError, UnknownRecord, VersionConflict
 from tallgrass.governance.actors import Acting, Role, name_of
 from tallgrass.governance.audit import AuditEntry
-from tallgrass.ledger.outcome import is_retried
-from tallgrass.ledger.receipt import Known, at_limit
-from tallgrass.ledger.replay_reasons import require_reason
+from tallgrass.ledger.receipt import Known
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.transitions import require_legal
 from tallgrass.ledger.vocabulary import Status
@@ -26,10 +24,11 @@ from tallgrass.storage.unit_of_work import Transaction, write_all
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import NOBODY, Recorder, count_each
 
+#: The move in journal and log.
+_QUARANTINE = "quarantine"
+
 #: A unit and the version at which somebody decided about it.
 Selected = tuple[str, int]
-
-_Check = Callable[[Known], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,96 +42,14 @@ class Moved:
 class Interventions:
     """The verbs that move records on somebody's word."""
 
-    def __init__(
-        self, runner: TransactionRunner, rules: LedgerRules, *, recorder: Recorder = NOBODY
-    ) -> None:
+    def __init__(self, runner: TransactionRunner, *, recorder: Recorder = NOBODY) -> None:
         self._runner = runner
-        self._rules = rules
         self._recorder = recorder
-
-    def put_back(
-        self,
-        selection: Sequence[Selected],
-        *,
-        reason: str,
-        actor: Acting,
-        replay_run_id: str,
-        codes: Collection[str] | None = None,
-    ) -> Moved:
-        """Make failed units pending and due: a replay by tooling.
-
-        Needs: status failed, attempts below the limit, and a code that policy retries or that
-        `codes` lists. `attempts` does not change: only a claim counts.
-        """
-        if reason == "none":
-            raise InvalidInput(
-                "a replay needs a reason other than 'none'", code="unknown_replay_reason"
-            )
-        code = require_reason(reason, dict(self._rules.custom_reasons))
-
-        def check(known: Known) -> None:
-            require_legal(known.status, Status.PENDING, wal_id=known.wal_id)
-            if at_limit(known, self._rules):
-                raise Refused(
-                    f"{known.wal_id} has used all its attempts ({known.attempts})",
-                    code="limit_reached",
-                )
-            error = known.last_error_code or ""
-            if error not in codes if codes is not None else not is_retried(error):
-                raise Refused(
-                    f"{known.wal_id} failed with {error}, which policy does not replay",
-                    code="retry_not_allowed",
-                )
-
-        def write(tx: Transaction, units: Sequence[Known], now: datetime) -> None:
-            register_reason(tx, code, self._rules, now)
-            write_put_back(tx, units, code, replay_run_id, now)
-
-        return self._move(
-            selection, check, write, "replay", Status.PENDING, actor, code, replay_run_id
-        )
 
     def quarantine(self, selection: Sequence[Selected], *, reason: str, actor: Acting) -> Moved:
         """Take pending or failed units out of the flow, on a person's word."""
         if not reason.strip():
             raise InvalidInput("a quarantine needs a reason")
-
-        def check(known: Known) -> None:
-            require_legal(known.status, Status.QUARANTINED, wal_id=known.wal_id)
-
-        def write(tx: Transaction, units: Sequence[Known], now: datetime) -> None:
-            rows = [(k.wal_id, k.version, k.status.value, "quarantined_by_operator") for k in units]
-            write_all(tx, "quarantine_records", rows, now=now)
-
-        return self._move(
-            selection, check, write, "quarantine", Status.QUARANTINED, actor, reason, None
-        )
-
-    def annotate(
-        self, wal_id: str, attempt_no: int, *, actor: Acting, note: str, kind: str = "note"
-    ) -> None:
-        """Add a note to an attempt, for good; the attempt itself stays as it is."""
-        if not note.strip():
-            raise InvalidInput("a note needs words")
-
-        def work(tx: Transaction) -> None:
-            require_acting(tx, actor, Role.OPERATOR, "writing notes")
-            row = (wal_id, attempt_no, name_of(actor), kind, note)
-            tx.write("insert_annotations", [row], now=tx.now())
-
-        run_guarded(self._runner, work, actor, "annotate", wal_id)
-
-    def _move(
-        self,
-        selection: Sequence[Selected],
-        check: _Check,
-        write: Callable[[Transaction, Sequence[Known], datetime], None],
-        kind: str,
-        target: Status,
-        actor: Acting,
-        reason: str,
-        replay_run_id: str | None,
-    ) -> Moved:
         versions, name = dict(selection), name_of(actor)
 
         def work(tx: Transaction) -> tuple[list[Known], Moved]:
@@ -141,20 +58,30 @@ class Interventions:
             tx.lock("lock_units", wal_ids)
             found = {row["wal_id"]: known_from(row) for row in tx.select("units", rows=wal_ids)}
             now = tx.now()
-            allowed, refused = _sort_out(versions, found, check)
-            write(tx, allowed, now)
-            tell_moves(tx, allowed, kind, target, name, reason, replay_run_id, now)
-            entries = [_refusal_entry(i, e, kind, name) for i, e in sorted(refused.items())]
-            write_audit(tx, now, entries)
-            return allowed, Moved(done=tuple(k.wal_id for k in allowed), refused=refused)
+            held, refused = _sort_out(versions, found)
+            rows = [(k.wal_id, k.version, k.status.value, "quarantined_by_operator") for k in held]
+            write_all(tx, "quarantine_records", rows, now=now)
+            tell_moves(tx, held, _QUARANTINE, Status.QUARANTINED, name, reason, None, now)
+            write_audit(tx, now, [_refusal_entry(i, e, name) for i, e in sorted(refused.items())])
+            return held, Moved(done=tuple(k.wal_id for k in held), refused=refused)
 
-        entered, moved = run_guarded(self._runner, work, actor, kind, " ".join(sorted(versions)))
-        labels = ((known.dataset, target.value) for known in entered)
-        count_each(self._recorder, names.WAL_RECORDS, labels)
-        if target is Status.PENDING:
-            put_back = ((known.dataset, reason) for known in entered)
-            count_each(self._recorder, names.WAL_REPLAYS, put_back)
+        subject = " ".join(sorted(versions))
+        held, moved = run_guarded(self._runner, work, actor, _QUARANTINE, subject)
+        entered = ((known.dataset, Status.QUARANTINED.value) for known in held)
+        count_each(self._recorder, names.WAL_RECORDS, entered)
         return moved
+
+    def annotate(self, wal_id: str, attempt_no: int, *, actor: Acting, note: str) -> None:
+        """Add a note to an attempt, for good; the attempt itself stays as it is."""
+        if not note.strip():
+            raise InvalidInput("a note needs words")
+
+        def work(tx: Transaction) -> None:
+            require_acting(tx, actor, Role.OPERATOR, "writing notes")
+            row = (wal_id, attempt_no, name_of(actor), "note", note)
+            tx.write("insert_annotations", [row], now=tx.now())
+
+        run_guarded(self._runner, work, actor, "annotate", wal_id)
 
 
 def register_reason(tx: Transaction, code: str, rules: LedgerRules, now: datetime) -> None:
@@ -211,9 +138,9 @@ def tell_moves(
 
 
 def _sort_out(
-    versions: dict[str, int], found: dict[str, Known], check: _Check
+    versions: dict[str, int], found: dict[str, Known]
 ) -> tuple[list[Known], dict[str, TallgrassError]]:
-    """Divide a selection into what may move and what is refused, each with its error."""
+    """Divide a selection into what may be held and what is refused, each with its error."""
     allowed, refused = [], {}
     for wal_id in sorted(versions):
         try:
@@ -224,7 +151,7 @@ def _sort_out(
                 raise VersionConflict(
                     f"{wal_id} is at version {known.version}, not {versions[wal_id]}"
                 )
-            check(known)
+            require_legal(known.status, Status.QUARANTINED, wal_id=wal_id)
             allowed.append(known)
         except TallgrassError as error:
             refused[wal_id] = error
@@ -241,7 +168,7 @@ def _done_entry(known: Known, kind: str, actor: str, reason: str) -> AuditEntry:
     )
 
 
-def _refusal_entry(wal_id: str, error: TallgrassError, kind: str, actor: str) -> AuditEntry:
+def _refusal_entry(wal_id: str, error: TallgrassError, actor: str) -> AuditEntry:
     return AuditEntry(
-        actor=actor, action=f"{kind}_refused", subject=wal_id, reason=error.code, detail={}
+        actor=actor, action=f"{_QUARANTINE}_refused", subject=wal_id, reason=error.code, detail={}
     )

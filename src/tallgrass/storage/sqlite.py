@@ -234,7 +234,7 @@ class SqliteTransaction:
         """Run a named query."""
         query = self._queries[name]
         try:
-            return self.connection.execute(query.sql, _once(query, params)).fetchall()
+            return self.connection.execute(query.sql, given_once(query, params)).fetchall()
         except sqlite3.Error as exc:
             raise from_sqlite(exc, self._place) from exc
 
@@ -246,7 +246,7 @@ class SqliteTransaction:
         if not rows:
             return 0
         query = self._queries[name]
-        once = _once(query, params)
+        once = given_once(query, params)
         try:
             cursor = self.connection.executemany(query.sql, [(*once, *row) for row in rows])
         except sqlite3.Error as exc:
@@ -257,7 +257,7 @@ class SqliteTransaction:
         """Run a named statement once."""
         query = self._queries[name]
         try:
-            return self.connection.execute(query.sql, _once(query, params)).rowcount
+            return self.connection.execute(query.sql, given_once(query, params)).rowcount
         except sqlite3.Error as exc:
             raise from_sqlite(exc, self._place) from exc
 
@@ -343,7 +343,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _once(query: Query, params: dict[str, object]) -> tuple[object, ...]:
+def given_once(query: Query, params: dict[str, object]) -> tuple[object, ...]:
     """Put the parameters that are given once in the statement's order, as SQLite stores them."""
     return tuple([_stored(params[name]) for name in query.once])
 

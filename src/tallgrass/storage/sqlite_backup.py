@@ -9,6 +9,7 @@ from pathlib import Path
 from tallgrass.errors import DatabaseUnreachable, DatabaseUnusable
 from tallgrass.storage.driver_errors import from_sqlite
 from tallgrass.storage.sqlite import reading_mode
+from tallgrass.syncing import sync_path
 
 
 def copy_database(source: Path, target: Path) -> None:
@@ -26,9 +27,9 @@ def copy_database(source: Path, target: Path) -> None:
             _copy(source, half)
         except sqlite3.Error as error:
             raise from_sqlite(error, str(source)) from error
-        _sync(half)
+        sync_path(half)
         half.replace(target)
-        _sync(target.parent)
+        sync_path(target.parent)
     finally:
         half.unlink(missing_ok=True)
 
@@ -47,11 +48,3 @@ def _copy(source: Path, half: Path) -> None:
         found = writing.execute("PRAGMA integrity_check").fetchone()[0]
     if found != "ok":
         raise DatabaseUnusable(f"the copy of {source} is damaged: {found}", code="database_corrupt")
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

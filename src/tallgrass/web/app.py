@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tallgrass import __version__
 from tallgrass.errors import InvalidInput, TallgrassError, TransientError, UnknownRecord
 from tallgrass.stac.extensions import STAC_VERSION
+from tallgrass.web.bodies import bounded
 from tallgrass.web.catalog import Catalog
 from tallgrass.web.client import CatalogClient
 from tallgrass.web.heads import Heads
@@ -44,7 +45,6 @@ _NOT_FOUND = 404
 _INTERNAL = 500
 _UNAVAILABLE = 503
 _BODY_BYTES_MAX = 1_000_000
-_TOO_LARGE = 413
 _PROBLEMS_MAX = 5
 
 
@@ -191,21 +191,13 @@ class Answering:
             await self._app(scope, receive, send)
             return
         started = False
-        size = 0
+        refusal = f"a body of more than {_BODY_BYTES_MAX:,} bytes"
+        receiving = bounded(receive, _BODY_BYTES_MAX, refusal)
 
         async def sending(message: Any) -> None:
             nonlocal started
             started = True
             await send(message)
-
-        async def receiving() -> Any:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
-            if size > _BODY_BYTES_MAX:
-                text = f"a body of more than {_BODY_BYTES_MAX:,} bytes"
-                raise HTTPException(_TOO_LARGE, text)  # answered as any other
-            return message
 
         try:
             await self._app(scope, receiving, sending)

@@ -7,23 +7,27 @@ SELECT worker_id, expires_at, fenced_at, stopped_at FROM workers WHERE incarnati
 -- name: switched_off(scope)
 SELECT dataset FROM kill_switches WHERE scope = :scope AND is_on = 1;
 
+-- part: origin
+-- What made a unit's item, and which attempt of which run a replay repeats.
+(SELECT d.prov_activity_id FROM wal_attempts AS d
+ WHERE d.wal_id = r.wal_id AND d.attempt_no = r.applied_attempt) AS item_activity_id,
+(SELECT p.mode FROM replay_runs AS p WHERE p.replay_run_id = r.replay_run_id) AS replay_mode,
+CASE WHEN r.replay_run_id IS NOT NULL THEN (
+  SELECT o.attempt_no FROM wal_attempts AS o
+  WHERE o.wal_id = r.wal_id AND o.replay_run_id IS NOT r.replay_run_id
+  ORDER BY o.attempt_no DESC LIMIT 1) END AS original_attempt,
+CASE WHEN r.replay_run_id IS NOT NULL THEN (
+  SELECT o.ingest_run_id FROM wal_attempts AS o
+  WHERE o.wal_id = r.wal_id AND o.replay_run_id IS NOT r.replay_run_id
+  ORDER BY o.attempt_no DESC LIMIT 1) END AS original_run
+
 -- name: known_objects(rows)
 -- What the ledger knows of announced objects, with the newest attempt and its holder's lease.
 -- An event without a sequencer does not make the ledger forget the last one that it saw.
 SELECT r.wal_id, r.object_uri, r.dataset, r.status, r.version, r.attempts, r.budget_from,
   r.lease_expiries, r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.replay_run_id,
   r.replay_reason, i.collection_id AS item_collection_id, i.item_id, i.sha256 AS item_sha256,
-  (SELECT d.prov_activity_id FROM wal_attempts AS d
-   WHERE d.wal_id = r.wal_id AND d.attempt_no = r.applied_attempt) AS item_activity_id,
-  (SELECT p.mode FROM replay_runs AS p WHERE p.replay_run_id = r.replay_run_id) AS replay_mode,
-  CASE WHEN r.replay_run_id IS NOT NULL THEN (
-    SELECT o.attempt_no FROM wal_attempts AS o
-    WHERE o.wal_id = r.wal_id AND o.replay_run_id IS NOT r.replay_run_id
-    ORDER BY o.attempt_no DESC LIMIT 1) END AS original_attempt,
-  CASE WHEN r.replay_run_id IS NOT NULL THEN (
-    SELECT o.ingest_run_id FROM wal_attempts AS o
-    WHERE o.wal_id = r.wal_id AND o.replay_run_id IS NOT r.replay_run_id
-    ORDER BY o.attempt_no DESC LIMIT 1) END AS original_run,
+  {origin},
   a.object_etag, a.object_size, a.object_version_id, a.read_etag,
   coalesce(a.object_sequencer, (
     SELECT earlier.object_sequencer FROM wal_attempts AS earlier
@@ -39,22 +43,23 @@ LEFT JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.attempts
 LEFT JOIN workers AS w ON w.incarnation = a.worker_incarnation
 LEFT JOIN stac_items AS i ON i.wal_id = r.wal_id;
 
+-- part: switched_on
+-- :rows are the datasets that are switched off, and :replay_off those whose replays are.
+AND dataset NOT IN (SELECT value FROM json_each(:rows))
+AND (replay_run_id IS NULL OR NOT EXISTS (
+  SELECT 1 FROM json_each(:replay_off) AS paused WHERE paused.value = dataset OR paused.value = '*'))
+
 -- name: due_company(now, rows, replay_off)
--- The company that the longest-due unit wants; :rows are the datasets that are switched off, and
--- :replay_off those whose replays are.
+-- The company that the longest-due unit wants.
 SELECT min(lease_expiries, 2) AS company FROM wal_records
 WHERE due_at <= :now AND due_at IS NOT NULL
-  AND dataset NOT IN (SELECT value FROM json_each(:rows))
-  AND (replay_run_id IS NULL OR NOT EXISTS (
-    SELECT 1 FROM json_each(:replay_off) AS paused WHERE paused.value = dataset OR paused.value = '*'))
+  {switched_on}
 ORDER BY due_at LIMIT 1;
 
 -- name: due_ids(now, company, size, rows, replay_off)
 SELECT wal_id FROM wal_records
 WHERE due_at <= :now AND due_at IS NOT NULL AND min(lease_expiries, 2) = :company
-  AND dataset NOT IN (SELECT value FROM json_each(:rows))
-  AND (replay_run_id IS NULL OR NOT EXISTS (
-    SELECT 1 FROM json_each(:replay_off) AS paused WHERE paused.value = dataset OR paused.value = '*'))
+  {switched_on}
 ORDER BY due_at LIMIT :size;
 
 -- name: due_units(rows)
@@ -62,17 +67,7 @@ SELECT r.wal_id, r.dataset, r.object_uri, r.provider, r.queue, r.event_time, r.t
   r.time_range_end, r.status, r.version, r.attempts, r.budget_from, r.lease_expiries,
   r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.replay_run_id,
   r.replay_reason, i.collection_id AS item_collection_id, i.item_id, i.sha256 AS item_sha256, r.extensions,
-  (SELECT d.prov_activity_id FROM wal_attempts AS d
-   WHERE d.wal_id = r.wal_id AND d.attempt_no = r.applied_attempt) AS item_activity_id,
-  (SELECT p.mode FROM replay_runs AS p WHERE p.replay_run_id = r.replay_run_id) AS replay_mode,
-  CASE WHEN r.replay_run_id IS NOT NULL THEN (
-    SELECT o.attempt_no FROM wal_attempts AS o
-    WHERE o.wal_id = r.wal_id AND o.replay_run_id IS NOT r.replay_run_id
-    ORDER BY o.attempt_no DESC LIMIT 1) END AS original_attempt,
-  CASE WHEN r.replay_run_id IS NOT NULL THEN (
-    SELECT o.ingest_run_id FROM wal_attempts AS o
-    WHERE o.wal_id = r.wal_id AND o.replay_run_id IS NOT r.replay_run_id
-    ORDER BY o.attempt_no DESC LIMIT 1) END AS original_run,
+  {origin},
   a.event_time AS attempt_event_time, a.intent AS attempt_intent, a.sns_message_id, a.object_etag, a.object_size,
   a.object_sequencer, a.object_version_id, NULL AS held_until
 FROM json_each(:rows) AS due
