@@ -115,12 +115,12 @@ mutants: $(READY) ## Change the core in every small way and see that a test noti
 	@$(call say,"Mutants")
 	@$(BIN)/python -m tools.mutants --jobs $(WORKERS)
 
-bench: $(READY) ## Measure speed beside others (three quarters of an hour); writes bench/report.*
+bench: $(READY) debian ## Measure speed beside others (an hour, 30 GB); writes bench/report.*
 	@$(call say,"Benchmarks")
 	@status=0; $(BIN)/python -m bench $(BENCH_ARGS) || status=$$?; \
 	$(BIN)/python -m tools.generate_docs; exit $$status
 
-bench-quick: $(READY) ## The same with small counts, in about a minute
+bench-quick: $(READY) debian ## The same with small counts, in about a minute
 	@$(call say,"Benchmarks with small counts")
 	@$(BIN)/python -m bench --quick $(BENCH_ARGS)
 

@@ -127,7 +127,7 @@ def _asked(arguments: list[str] | None) -> argparse.Namespace:
         type=int,
         choices=range(4, 8),
         metavar="POWER",
-        help="grow to 10 to this power of records (4 to 7; 7 takes some 15 minutes and 30 GB)",
+        help="grow to 10 to this power of records (4 to 7, which takes 15 minutes, 30 GB)",
     )
     asked = parser.parse_args(arguments)
     if unknown := [name for name in asked.parts if name not in PARTS]:

@@ -2,7 +2,7 @@
 
 -- name: letters_of_run(replay_run_id, rows)
 SELECT l.message_id, l.state, l.action FROM json_each(:rows) AS wanted
-JOIN drained_letters AS l ON l.message_id = wanted.value AND l.replay_run_id = :replay_run_id;
+CROSS JOIN drained_letters AS l ON l.message_id = wanted.value AND l.replay_run_id = :replay_run_id;
 
 -- name: record_letters(now, replay_run_id; message_id, body_sha256, action, reason, state, sends, units)
 -- Letters that were left, or recorded and not known to be sent, are taken up again.

@@ -42,8 +42,9 @@ INSERT INTO replay_run_records (replay_run_id, wal_id, version, action, outcome,
 VALUES (:replay_run_id, :wal_id, :version, :action, :outcome, :reason);
 
 -- name: known_run_records(replay_run_id, rows)
+-- The list first (CROSS JOIN): else all of the run is read at each batch, and the list at each row.
 SELECT p.wal_id FROM json_each(:rows) AS unit
-JOIN replay_run_records AS p ON p.wal_id = unit.value AND p.replay_run_id = :replay_run_id;
+CROSS JOIN replay_run_records AS p ON p.wal_id = unit.value AND p.replay_run_id = :replay_run_id;
 
 -- name: held_run_records(replay_run_id, reason, after, size)
 -- Planned records that wait for a switch; their units were not touched.
