@@ -132,6 +132,16 @@ def of_run(rows: Sequence[Row], part: str, *, quick: bool) -> list[Row]:
     ]
 
 
+def renewed(rows: Sequence[Row], measured: Sequence[Row], parts: Sequence[str]) -> list[Row]:
+    """Return a report's rows with what was measured anew in place of the same parts', in order.
+
+    Rows of another kind of run go: full and quick figures stand in no report together.
+    """
+    again, runs = {each.part for each in measured}, {each.run for each in measured}
+    kept = [each for each in rows if each.part not in again and each.run in runs]
+    return sorted([*kept, *measured], key=lambda each: parts.index(each.part))
+
+
 def exit_code(rows: Sequence[Row]) -> int:
     """Return 0 if every target is met, else 1."""
     return 0 if all(each.met for each in rows) else 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -159,6 +160,28 @@ def test_single_parts_write_no_report(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(bench_main, "write", lambda rows: write(rows, tmp_path))
     assert main(["ledger"]) == 0
     assert not list(tmp_path.iterdir())
+
+
+def test_a_part_takes_the_place_of_its_old_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --write the other parts stay as they were, each in its place."""
+    old = [replace(row(f"old {part}", [1.0]), part=part) for part in ("intake", "ledger", "outbox")]
+    monkeypatch.setattr(report, "read", lambda: old)
+    parts = {name: lambda *_: [row("new", [1.0])] for name in ("intake", "ledger", "outbox")}
+    monkeypatch.setattr(bench_main, "PARTS", parts)
+    monkeypatch.setattr(bench_main, "_private_postgres", lambda: nullcontext(str))
+    monkeypatch.setattr(bench_main, "write", lambda rows: write(rows, tmp_path))
+    assert main(["ledger", "--write"]) == 0
+    told = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert [each["name"] for each in told] == ["old intake", "new", "old outbox"]
+
+
+def test_full_and_quick_figures_stand_in_no_report_together() -> None:
+    """A quick part puts away a full report's rows, and a full one a quick report's."""
+    full, quick = (replace(row(run, [1.0]), part=run[0], run=run) for run in ("full", "quick"))
+    assert report.renewed([full], [quick], ["f", "q"]) == [quick]
+    assert report.renewed([quick], [full], ["f", "q"]) == [full]
 
 
 def docs_in(folder: Path) -> Path:
