@@ -201,19 +201,16 @@ def _next_batch(
     statements: PostgresTransaction, collection_id: str, copied_to: str | None, size: int
 ) -> _Batch:
     if copied_to is None:
-        taken = statements.select("take_changes", collection_id=collection_id, size=size)
-        ids = sorted({row["item_id"] for row in taken})
-        rows = statements.select("changed_items", collection_id=collection_id, rows=ids)
-        has_more = len(taken) == size
+        rows = statements.select("take_changes", collection_id=collection_id, size=size)
     else:
         rows = statements.select(
             "next_items", collection_id=collection_id, copied_to=copied_to, size=size
         )
         copied_to = rows[-1]["item_id"] if len(rows) == size else None
-        # Behind the last item come the changes that were noted meanwhile.
-        has_more = copied_to is not None or bool(
-            statements.select("has_changes", collection_id=collection_id)
-        )
+    # Behind the last item come the changes that were noted meanwhile.
+    has_more = copied_to is not None or bool(
+        statements.select("has_changes", collection_id=collection_id)
+    )
     return _Batch(
         placed={row["item_id"]: row["body"] for row in rows if row["has_place"]},
         placeless=[row["item_id"] for row in rows if not row["has_place"]],

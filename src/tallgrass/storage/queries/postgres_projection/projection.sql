@@ -53,16 +53,16 @@ WHERE collection_id = :collection_id AND item_id > :copied_to ORDER BY item_id L
 SELECT change_id FROM stac_changes WHERE collection_id = :collection_id LIMIT 1;
 
 -- name: take_changes(collection_id, size)
-DELETE FROM stac_changes WHERE collection_id = :collection_id AND change_id IN (
-  SELECT s.change_id FROM stac_changes AS s WHERE s.collection_id = :collection_id
-  ORDER BY s.change_id LIMIT :size)
-RETURNING item_id;
-
--- name: changed_items(collection_id, rows)
 -- A change that can be seen is committed, and so is its item, in this version or a later one.
+WITH taken AS (
+  DELETE FROM stac_changes WHERE collection_id = :collection_id AND change_id IN (
+    SELECT s.change_id FROM stac_changes AS s WHERE s.collection_id = :collection_id
+    ORDER BY s.change_id LIMIT :size)
+  RETURNING item_id)
 SELECT i.item_id, convert_from(i.body, 'UTF8') AS body, i.west <= 180 AS has_place
-FROM json_array_elements_text(:rows::json) AS t (item_id)
-JOIN stac_items AS i ON i.collection_id = :collection_id AND i.item_id = t.item_id;
+FROM (SELECT DISTINCT item_id FROM taken) AS t
+JOIN stac_items AS i ON i.collection_id = :collection_id AND i.item_id = t.item_id
+ORDER BY i.item_id;
 
 -- name: move_projection(collection_id, copied_to, collection_sha256, items)
 UPDATE stac_projections SET copied_to = :copied_to, collection_sha256 = :collection_sha256,
