@@ -45,7 +45,7 @@ PEERS: dict[str, tuple[str, str, float | None]] = {
         "hit",
         None,
     ),
-    "sqlite-look": ("nodes, a look into the cache, of LangGraph's SqliteCache", "look", None),
+    "sqlite-look": ("nodes, a look into the cache, of LangGraph's SqliteCache", "look", 1.0),
 }
 #: What the required files and syncs alone come to beside LangGraph: nobody can be faster than that.
 FLOORS = {

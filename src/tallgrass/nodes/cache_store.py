@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +25,6 @@ from tallgrass.nodes.files import (
     Files,
     make_and_open,
     open_root,
-    read_file,
     translated,
     write_temporary,
 )
@@ -33,6 +33,9 @@ _MAGIC: Final = b"TGC1"
 _HEAD_BYTES: Final = len(_MAGIC) + 32
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
 BYTES_MAX: Final = 1 << 30
+#: An entry that was made young within so many seconds is young still: to say so again would cost
+#: more than to read it.
+_YOUNG_S: Final = 60.0
 #: After pruning so much of the bound is used.
 _PRUNED_TO: Final = 0.9
 
@@ -115,7 +118,7 @@ def _checked(key: str) -> str:
 
 
 class FolderCache:
-    """A local folder: ``<first two digits>/<key>``. A hit makes an entry young again."""
+    """A local folder: ``<first two digits>/<key>``. A hit makes an entry young again, once a minute."""
 
     def __init__(
         self, root: Path, *, bytes_max: int = BYTES_MAX, files: Files | None = None
@@ -132,20 +135,17 @@ class FolderCache:
     def get(self, key: str) -> CacheLook:
         """Look a key up; only what verifies is a hit."""
         path = self._path(key)
-        # To be told so by an error takes three times as long.
-        if not os.access(path, os.F_OK, follow_symlinks=False):
+        try:
+            data, used_at = _read(path)
+        except FileNotFoundError:
             return _MISS
-        with translated(self.root):
-            try:
-                data = _read(path)
-            except FileNotFoundError:
-                return _MISS
-            except OSError:
-                data = b""
-            body = unsealed(key, data)
-            if body is None:
-                self.delete(key)
-                return CacheLook(found=Found.CORRUPT)
+        except OSError:
+            data, used_at = b"", 0.0
+        body = unsealed(key, data)
+        if body is None:
+            self.delete(key)
+            return CacheLook(found=Found.CORRUPT)
+        if time.time() - used_at > _YOUNG_S:
             with contextlib.suppress(OSError):
                 os.utime(path)
         return CacheLook(found=Found.HIT, body=body)
@@ -202,7 +202,7 @@ class FolderCache:
         for _, _, path in self._entries():
             with contextlib.suppress(OSError):
                 is_key = _KEY.fullmatch(path.name)
-                body = unsealed(path.name, _read(str(path))) if is_key else None
+                body = unsealed(path.name, _read(str(path))[0]) if is_key else None
                 if body is not None:
                     yield path.name, body
 
@@ -350,13 +350,14 @@ class ObjectCache:
         return f"{self._prefix}/{_checked(key)[:2]}/{key}"
 
 
-def _read(path: str) -> bytes:
-    parent, _, name = path.rpartition("/")
-    folder = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _read(path: str) -> tuple[bytes, float]:
+    """Return an entry's bytes and when it was last made young; never through a link of its name."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        data = read_file(name, folder=folder)
+        facts = os.fstat(descriptor)
+        data = os.read(descriptor, facts.st_size)
+        while len(data) < facts.st_size and (more := os.read(descriptor, facts.st_size)):
+            data += more
+        return data, facts.st_mtime
     finally:
-        os.close(folder)
-    if data is None:
-        raise FileNotFoundError(path)
-    return data
+        os.close(descriptor)
