@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
+    "tests.plugins.scratch",
     "tests.plugins.aws",
     "tests.plugins.backends",
     "tests.plugins.conformance",

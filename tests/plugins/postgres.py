@@ -101,7 +101,8 @@ class Databases:
         return psycopg.connect(self.server_url, autocommit=True)
 
     def _create(self, name: str, template: str) -> None:
-        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        # By its files: to write each page of the template to the log takes three times as long.
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
         with self._connect() as connection:
             connection.execute(statement.format(sql.Identifier(name), sql.Identifier(template)))
 
