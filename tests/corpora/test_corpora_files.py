@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,15 +15,10 @@ from tallgrass.nodes.entries import Entry
 from tallgrass.nodes.identity import file_name_of, id_of_file_name
 from tallgrass.replay.selection_file import parse_selection
 from tallgrass.replay.strict_yaml import load_yaml
+from tests.corpora.reading import HERE, cases, written
 
-HERE = Path(__file__).parent
-
-
-def cases(name: str, key: str) -> list[dict[str, Any]]:
-    """Return the cases of a file."""
-    found: list[dict[str, Any]] = tomllib.loads((HERE / name).read_text(encoding="utf-8"))[key]
-    return found
-
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAMES = cases("names.toml", "name")
 PROGRAMS = cases("pickles.toml", "program")
@@ -33,8 +26,7 @@ PROGRAMS = cases("pickles.toml", "program")
 
 def given(case: dict[str, Any]) -> str:
     """Return the id of a case."""
-    text = re.sub(r"<([0-9A-F]{4})>", lambda match: chr(int(match[1], 16)), case["given"])
-    return text * int(case.get("times", 1))
+    return written(case["given"], case.get("times", 1))
 
 
 @pytest.mark.parametrize("case", NAMES, ids=range(len(NAMES)))
