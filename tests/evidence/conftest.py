@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tests.support.aws import AwsServer
 
 
-@pytest.fixture
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep what the environment says of proxies and AWS away from loopback."""
     for name in list(os.environ):
         if name.upper().endswith("_PROXY") or name.startswith("AWS_"):

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from tests.support.aws import AwsServer
 
-pytestmark = pytest.mark.usefixtures("no_proxy")
-
 
 def test_a_small_object_is_one_request_and_a_large_one_two() -> None:
     """Nothing is asked for twice; the second request is bound to the version of the first."""

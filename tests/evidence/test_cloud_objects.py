@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from tests.support.aws import AwsServer
 
-pytestmark = pytest.mark.usefixtures("no_proxy")
-
 
 @pytest.mark.parametrize("size", [0, 1, 4097, 65_535, 65_536, 65_537, 66_559, 66_561, 5_000_000])
 def test_head_tail_size_and_etag(
