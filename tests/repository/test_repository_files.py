@@ -117,3 +117,13 @@ def test_no_module_is_long_without_a_reason() -> None:
     }
     assert long == LONG_MODULES.keys()
     assert all(len(reason) > 20 for reason in LONG_MODULES.values())
+
+
+def test_the_map_of_the_wiring_names_every_module_once() -> None:
+    """Whoever opens the largest package finds each of its modules, and what it is for."""
+    folder = ROOT / "src" / "tallgrass" / "bootstrap"
+    text = (folder / "__init__.py").read_text(encoding="utf-8")
+    lines = re.findall(r"^    ([a-z_]+(?:, [a-z_]+)*)  +\S", text, re.MULTILINE)
+    named = [name for line in lines for name in line.split(", ")]
+    modules = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
+    assert sorted(named) == modules
