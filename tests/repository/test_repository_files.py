@@ -96,7 +96,7 @@ def test_the_migration_rule_is_written_down() -> None:
 def test_every_package_is_in_the_layout() -> None:
     """Contributors find each package of the source in the listing, in its place in the flow."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    layout = text.partition("    src/tallgrass/\n")[2].partition("\n\n")[0]
+    layout = text.partition("```text\nsrc/tallgrass/\n")[2].partition("```")[0]
     named = set(re.findall(r"([a-z_]+)/", layout))
     packages = {path.parent.name for path in (ROOT / "src" / "tallgrass").glob("*/__init__.py")}
     assert named == packages
