@@ -23,6 +23,7 @@ from tests.documents.page_commands import played
 from tests.documents.runbook_world import World
 from tests.documents.running import LONG_S, Running
 from tests.support.backends import Backend
+from tests.support.forking import shell_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -133,12 +134,15 @@ class DemoWorld(World):
 
     def shell(self, line: str) -> Done:
         """Let a shell read the line; `tallgrass` is a process there."""
-        token = {
-            "TALLGRASS_TOKEN": each for role, each in self.tokens.items() if role == "operator"
-        }
+        places = self.folder.parent / "programs-of-ours"
+        places.mkdir(exist_ok=True)
+        variables, control = shell_program(places)
+        if "operator" in self.tokens:
+            variables["TALLGRASS_TOKEN"] = self.tokens["operator"]
         done = subprocess.run(
-            ["bash", "-o", "pipefail", "-c", line], cwd=self.folder, env=self.environment(**token),
-            input=self.given, capture_output=True, text=True, check=False, timeout=LONG_S,
+            ["bash", "-o", "pipefail", "-c", line], cwd=self.folder, input=self.given,
+            env=self.environment(places, **variables), pass_fds=[control], timeout=LONG_S,
+            capture_output=True, text=True, check=False,
             start_new_session=True,  # so that nobody is asked on a terminal
         )  # fmt: skip
         if (told := _HASH.search(done.stdout)) is not None:
@@ -164,7 +168,8 @@ class DemoWorld(World):
         running, self.running = self.running, []
         return [started.stop() for started in running]
 
-    def environment(self, **changes: str) -> Mapping[str, str]:
+    def environment(self, *ours: Path, **changes: str) -> Mapping[str, str]:
         """Return the variables of a process: where programs are, and the page's own."""
-        places = [*map(str, self.programs), str(Path(sys.executable).parent), os.environ["PATH"]]
-        return environment(PATH=os.pathsep.join(places), **self.variables, **changes)
+        folders = [*self.programs, *ours, Path(sys.executable).parent, os.environ["PATH"]]
+        path = os.pathsep.join(map(str, folders))
+        return environment(PATH=path, **self.variables, **changes)

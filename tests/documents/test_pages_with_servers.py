@@ -37,7 +37,9 @@ def wait_until(holds: Callable[[], bool]) -> None:
 def test_a_bucket_is_followed(world: DemoWorld, ministack: AwsServer) -> None:
     """follow.md: an object of this hour in a public bucket, read unsigned, is in the catalog."""
     now = datetime.now(UTC)
-    key = f"GLM-L2-LCFA/{now:%Y/%j/%H}/OR_GLM-L2-LCFA_G19_s{now:%Y%j%H%M%S}0_e{now:%Y%j%H%M%S}9_c{now:%Y%j%H%M%S}9.nc"
+    second = f"{now:%Y%j%H%M%S}"
+    name = f"OR_GLM-L2-LCFA_G19_s{second}0_e{second}9_c{second}9.nc"
+    key = f"GLM-L2-LCFA/{now:%Y/%j/%H}/{name}"
     bucket = ministack.client("s3")
     bucket.create_bucket(Bucket="noaa-goes19")
     bucket.put_object(Bucket="noaa-goes19", Key=key, Body=thing().content)
