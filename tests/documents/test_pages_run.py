@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 
-from tallgrass.cli.main import COMMANDS
+from tallgrass.cli.main import COMMANDS, cli
 from tallgrass.config import load_config
 from tests.documents.markdown import ROOT, all_documents, code_block, code_blocks, read
 from tests.documents.page_commands import (
@@ -156,6 +156,34 @@ def test_commands_in_pages_can_be_typed(path: Path) -> None:
         require_call(words)
 
 
+def inline_calls(text: str) -> list[list[str]]:
+    """Return the words of each call of tallgrass that stands in a sentence or in a table."""
+    outside = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return [code.split()[1:] for code in re.findall(r"`(tallgrass [^`\n]+)`", outside)]
+
+
+@pytest.mark.parametrize("path", TYPED, ids=lambda path: path.name)
+def test_commands_in_sentences_exist(path: Path) -> None:
+    """Whoever types a verb and an option that a sentence names is understood."""
+    for call in inline_calls(read(path)):
+        command, words = named(call)
+        known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+        used = {word.partition("=")[0].strip("[]") for word in words if re.match(r"\[?--", word)}
+        assert used <= known | {"--help", "--version"}, (command.name, used - known)
+
+
+def named(words: list[str]) -> tuple[click.Command, list[str]]:
+    """Return the command that words begin with, and the words behind its name."""
+    command: click.Command = cli
+    for number, word in enumerate(words):
+        if not isinstance(command, click.Group) or not re.fullmatch("[a-z][a-z-]*", word):
+            return command, words[number:]
+        found = command.get_command(click.Context(command), word)
+        assert found is not None, words
+        command = found
+    return command, []
+
+
 def settings_shown() -> Iterator[tuple[str, str]]:
     """Yield each block of settings: TOML that is not said to be another file."""
     for path in TYPED:
@@ -180,6 +208,9 @@ def test_commands_are_found_where_they_stand() -> None:
     lines = ["A=1 tallgrass status | head", "/opt/x/bin/tallgrass --config a init   # then edit"]
     assert calls(lines) == [["status"], ["--config", "a", "init"]]
     assert sum(len(calls(commands(name_of(path)))) for path in TYPED) > 80
+    assert inline_calls("Say `tallgrass nodes show RUN [--x]`; `tallgrass` alone helps.") == [
+        ["nodes", "show", "RUN", "[--x]"]
+    ]
     with pytest.raises(click.NoSuchOption):
         require_call(["status", "--nope"])
 
