@@ -23,6 +23,15 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
+class Stamp:
+    """When, of which commit and on what machine a part was measured; empty if not noted."""
+
+    date: str = ""
+    commit: str = ""
+    machine: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Row:
     """One figure. A row without a target is only reported and counts as met."""
 
@@ -48,6 +57,15 @@ class Row:
     part: str = ""
     #: What kind of run it is from: full or quick.
     run: str = FULL
+    #: When, of which commit and on what machine its part was measured.
+    date: str = ""
+    commit: str = ""
+    machine: str = ""
+
+    @property
+    def stamp(self) -> Stamp:
+        """The three together."""
+        return Stamp(date=self.date, commit=self.commit, machine=self.machine)
 
 
 def row(
@@ -120,16 +138,11 @@ def warm(rounds: Sequence[T]) -> Sequence[T]:
     return rounds[1:] or rounds
 
 
-def of_run(rows: Sequence[Row], part: str, *, quick: bool) -> list[Row]:
+def of_run(rows: Sequence[Row], part: str, *, quick: bool, stamp: Stamp | None = None) -> list[Row]:
     """Return a part's rows as rows of a run; small counts judge only what is steady."""
-    if not quick:
-        return [replace(each, part=part, run=FULL) for each in rows]
-    return [
-        replace(each, part=part, run=QUICK)
-        if each.steady
-        else replace(each, part=part, run=QUICK, target=None, met=True)
-        for each in rows
-    ]
+    told = {"part": part, "run": QUICK if quick else FULL, **asdict(stamp or Stamp())}
+    unjudged = {**told, "target": None, "met": True}
+    return [replace(each, **(unjudged if quick and not each.steady else told)) for each in rows]
 
 
 def renewed(rows: Sequence[Row], measured: Sequence[Row], parts: Sequence[str]) -> list[Row]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
-from bench.report import QUICK, Row
+from bench.report import QUICK, Row, Stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 #: Parts as readers know them; the others go by their own name.
 TITLES = {
@@ -39,7 +40,7 @@ _QUICK = (
 _HOW = (
     "Each ratio is of what was measured in one run on one machine, by turns, so that a busy moment "
     "meets all sides alike: the median of the rounds ± half the distance between their quartiles. "
-    "A row without a target is only reported."
+    "A row without a target is only reported. A `+` behind a commit: files were changed since."
 )
 
 
@@ -50,13 +51,31 @@ def document(rows: Sequence[Row]) -> str:
 
 def body(rows: Sequence[Row], level: int = 2) -> str:
     """Return the verdict and a table for each part."""
+    machines = letters(rows)
     lines = [verdict(rows), "", _HOW, ""]
     if any(each.run == QUICK for each in rows):
         lines += [_QUICK, ""]
+    lines += [f"- Machine {letter}: {told}." for told, letter in machines.items()]
+    lines += [""] * bool(machines)
     for part in dict.fromkeys(each.part for each in rows):
+        of_part = [each for each in rows if each.part == part]
         lines += [f"{'#' * level} {TITLES.get(part, part.capitalize())}", ""]
-        lines += table([each for each in rows if each.part == part])
+        lines += [measured(of_part[0].stamp, machines), "", *table(of_part)]
     return "\n".join(lines)
+
+
+def letters(rows: Sequence[Row]) -> dict[str, str]:
+    """Return a letter for each machine that a part was measured on."""
+    machines = dict.fromkeys(each.machine for each in rows if each.machine)
+    return dict(zip(machines, ascii_uppercase, strict=False))
+
+
+def measured(stamp: Stamp, machines: Mapping[str, str]) -> str:
+    """Return one line: when a part was measured, of which commit, and where."""
+    commit = f"commit `{stamp.commit}`" if stamp.commit else "commit not noted"
+    letter = machines.get(stamp.machine)
+    where = f"machine {letter}" if letter is not None else "machine not noted"
+    return f"Measured {stamp.date or 'at a time not noted'}, {commit}, {where}."
 
 
 def verdict(rows: Sequence[Row]) -> str:
@@ -69,13 +88,16 @@ def verdict(rows: Sequence[Row]) -> str:
 
 def summary(rows: Sequence[Row]) -> str:
     """Return a short table of those beside other projects, for a first page."""
+    peers = [each for each in rows if each.peer is not None]
     lines = ["| same work | ours | theirs | times as fast |", "| --- | ---: | ---: | ---: |"]
     lines += [
         f"| {each.name} | {_side(each.ours, each)} | {_side(each.theirs, each)} | {_ratio(each)} |"
-        for each in rows
-        if each.peer is not None
+        for each in peers
     ]
-    return "\n".join([*lines, ""])
+    dates = " and ".join(sorted({each.date for each in peers if each.date}))
+    machines = "; ".join(letters(peers))
+    where = f" on {machines}" if machines else ""
+    return "\n".join([*lines, "", *([f"Measured {dates}{where}."] if dates else []), ""])
 
 
 def table(rows: Iterable[Row]) -> list[str]:

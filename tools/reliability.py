@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tools.checkout import commit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +28,11 @@ def publish(command: str, counts: Mapping[str, int | str], page: Path = PAGE) ->
         return
     text = page.read_text(encoding="utf-8")
     date = f"{datetime.now(UTC):%Y-%m-%d}"
-    rows: dict[str, int | str] = {"date": date, "commit": f"`{_commit()}`", **counts}
+    rows: dict[str, int | str] = {
+        "date": date,
+        "commit": f"`{commit('src', 'tests', 'tools')}`",
+        **counts,
+    }
     if wish == "add":
         rows = together(table_rows(parted(text, command)[1]), rows)
     page.write_text(replaced(text, command, table(rows)), encoding="utf-8")
@@ -76,15 +81,3 @@ def parted(text: str, command: str) -> tuple[str, str, str]:
     if not found or not closed:
         raise SystemExit(f"the page has no markers of {command}")
     return f"{before}{begin}", part, f"{end}{after}"
-
-
-def _commit() -> str:
-    def git(*arguments: str) -> str:
-        done = subprocess.run(
-            ["git", *arguments],  # noqa: S607 - the checkout's own
-            cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        return done.stdout.strip()
-
-    changed = git("status", "--porcelain", "--", "src", "tests", "tools")
-    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + ("+" if changed else "")

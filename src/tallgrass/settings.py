@@ -323,7 +323,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         key="telemetry.energy_source",
         default="",
-        doc="where these figures come from; empty: published averages. Others need to say it",
+        doc="source of these figures; empty: published averages. Needed if you change one",
     ),
     Setting(
         key="console.allowed_hosts",

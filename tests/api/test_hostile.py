@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.corpora.reading import cases
 from tests.support.console import ORIGIN
 from tests.support.governance import state_of_tables, token_of
 
@@ -16,9 +17,14 @@ if TYPE_CHECKING:
     from tests.support.governance import People
 
 SWITCH = "/api/v1/switches/ingest/goes-glm"
-TURN = b'{"is_on": true, "reason": "because"}'
-JSON = "application/json"
-FORM = "application/x-www-form-urlencoded"
+TURN = '{"is_on": true, "reason": "because"}'
+#: What an honest write of a browser tells; `{csrf}` is the token of its session.
+HONEST = {
+    "Origin": ORIGIN,
+    "Content-Type": "application/json",
+    "X-CSRF-Token": "{csrf}",
+    "If-Match": "*",
+}
 
 
 @dataclass(frozen=True)
@@ -28,102 +34,31 @@ class Hostile:
     what: str
     status: int
     code: str
-    method: str = "PUT"
-    path: str = SWITCH
-    headers: dict[str, str] = field(default_factory=dict)
-    body: bytes = TURN
-    #: Who sends it: nobody, a browser that is signed in as an operator, or a program of theirs.
-    by: str = "browser"
+    by: str
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
 
 
-def writes(what: str, status: int, code: str, **headers: str) -> Hostile:
-    """Return a write by the operator's browser with other headers than an honest one."""
-    told = {"Origin": ORIGIN, "Content-Type": JSON, "X-CSRF-Token": "{csrf}", "If-Match": "*"}
-    return Hostile(what, status, code, headers=told | headers)
+def hostile_of(case: dict[str, Any]) -> Hostile:
+    """Return the request of a case."""
+    by = case.get("by", "browser")
+    usual = ("GET", "", "") if by == "nobody" else ("PUT", SWITCH, TURN)
+    path, body = case.get("path", usual[1]), case.get("body", usual[2])
+    headers = (HONEST if case.get("honest") else {}) | case.get("headers", {})
+    if (much := case.get("much")) is not None:
+        more, place = much["of"] * much["times"], much["in"]
+        path += more if place == "path" else ""
+        body += more if place == "body" else ""
+        headers |= {place: more} if place in headers else {}
+    return Hostile(
+        case["what"], case["status"], case["code"], by=by, method=case.get("method", usual[0]),
+        path=path, headers=headers, body=body.encode(),
+    )  # fmt: skip
 
 
-def strangers(what: str, status: int, code: str, **fields: Any) -> Hostile:
-    """Return a request of somebody who is not signed in."""
-    return Hostile(what, status, code, **{"by": "nobody", "body": b"", "method": "GET", **fields})
-
-
-HOSTILE = [
-    # A page of another site, and another port of this machine.
-    writes("another origin", 403, "origin_refused", Origin="https://evil.example"),
-    writes("another port", 403, "origin_refused", Origin="http://localhost:3000"),
-    writes("another scheme", 403, "origin_refused", Origin="https://localhost:8090"),
-    writes("a sandboxed frame", 403, "origin_refused", Origin="null"),
-    writes("cross-site", 403, "origin_refused", **{"Sec-Fetch-Site": "cross-site"}),
-    writes("same site, other origin", 403, "origin_refused", **{"Sec-Fetch-Site": "same-site"}),
-    writes("a cookie alone", 403, "origin_refused", Origin=""),
-    # What a plain HTML form can send.
-    writes("no token of the session", 403, "csrf_refused", **{"X-CSRF-Token": ""}),
-    writes("somebody else's token", 403, "csrf_refused", **{"X-CSRF-Token": "A" * 43}),
-    writes("text/plain", 415, "media_type_refused", **{"Content-Type": "text/plain"}),
-    writes("a form as JSON", 415, "media_type_refused", **{"Content-Type": FORM}),
-    writes("multipart", 415, "media_type_refused", **{"Content-Type": "multipart/form-data"}),
-    writes("no media type", 415, "media_type_refused", **{"Content-Type": ""}),
-    # DNS rebinding and confusion about hosts.
-    writes("a foreign host", 421, "host_refused", Host="evil.example"),
-    writes("a foreign host with our port", 421, "host_refused", Host="evil.example:8090"),
-    writes("our name before another", 421, "host_refused", Host="localhost.evil.example"),
-    writes("a user before the host", 421, "host_refused", Host="localhost@evil.example"),
-    strangers("a read by a foreign host", 421, "host_refused", path="/", headers={"Host": "evil"}),
-    # Nobody at all.
-    strangers("an anonymous read", 401, "not_signed_in", path="/api/v1/status"),
-    strangers("the anonymous document", 401, "not_signed_in", path="/api/v1/openapi.json"),
-    strangers("anonymous STAC", 401, "not_signed_in", path="/stac/collections"),
-    strangers(
-        "an anonymous write", 401, "not_signed_in",
-        method="PUT", path=SWITCH, body=TURN, headers={"Content-Type": JSON, "If-Match": "*"},
-    ),
-    strangers(
-        "a made-up token", 401, "unknown_actor",
-        path="/api/v1/status", headers={"Authorization": "Bearer tg_" + "A" * 43},
-    ),
-    strangers(
-        "a basic password", 401, "not_signed_in",
-        path="/api/v1/status", headers={"Authorization": "Basic YWRtaW46YWRtaW4="},
-    ),
-    strangers(
-        "a made-up session", 401, "not_signed_in",
-        path="/api/v1/status", headers={"Cookie": "tallgrass_session_8090=" + "A" * 43},
-    ),
-    # Excess and nonsense.
-    strangers("a long address", 414, "request_too_large", path="/api/v1/status?q=" + "a" * 9000),
-    strangers(
-        "large headers", 431, "request_too_large",
-        path="/api/v1/status", headers={"X-Much": "a" * 40_000},
-    ),
-    strangers(
-        "a large body", 413, "request_too_large",
-        method="PUT", path=SWITCH, body=b" " * 1_000_001, headers={"Content-Type": JSON},
-    ),
-    strangers("a NUL", 400, "invalid_input", path="/api/v1/records?dataset=a%00b"),
-    Hostile(
-        "a stranger's form", 403, "origin_refused", method="POST", path="/sign-out", body=b"csrf=x",
-        headers={"Content-Type": FORM, "Origin": "https://evil.example"},
-    ),
-    Hostile(
-        "a form that is text", 415, "media_type_refused", method="POST", path="/sign-out",
-        body=b"csrf=x", headers={"Content-Type": "text/plain", "Origin": ORIGIN},
-    ),
-    Hostile(
-        "another site reads the API", 403, "origin_refused",
-        method="GET", path="/api/v1/status", body=b"",
-        headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
-    ),
-    Hostile(
-        "markup as a dataset", 400, "dataset_unknown", by="program",
-        path="/api/v1/switches/ingest/<script>",
-        headers={"Content-Type": JSON, "If-Match": "*"},
-    ),
-    Hostile(
-        "an unknown member", 422, "invalid_input", by="program",
-        headers={"Content-Type": JSON, "If-Match": "*"},
-        body=b'{"is_on": true, "reason": "x", "actor": "ann"}',
-    ),
-]  # fmt: skip
+HOSTILE = [hostile_of(case) for case in cases("console_requests.toml", "request")]
 
 
 def client_of(hostile: Hostile, console: Console, people: People) -> Client:
@@ -168,8 +103,8 @@ def test_it_is_refused(
 def test_the_same_write_with_nothing_wrong_is_done(console: Console, people: People) -> None:
     """So that none of the above is refused for another reason than its own."""
     browser = console.browser_of(people.otto)
-    honest = writes("honest", 200, "", **{"X-CSRF-Token": browser.csrf})
-    answer = browser.request(honest.method, honest.path, content=TURN, headers=honest.headers)
+    headers = HONEST | {"X-CSRF-Token": browser.csrf}
+    answer = browser.request("PUT", SWITCH, content=TURN.encode(), headers=headers)
     assert answer.status_code == 200, answer.text
 
 

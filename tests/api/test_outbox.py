@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.contract.test_outbox_delivery import Outbox, exhaust
 from tests.support.console import Console, console_at
 from tests.support.events import event_id, write
 from tests.support.governance import People, set_up
+from tests.support.outbox import Outbox, exhaust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

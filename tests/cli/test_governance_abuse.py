@@ -1,10 +1,8 @@
-"""The abuse matrix over the command line; the library's and raw SQL's stand in `tests/contract`.
+"""The abuse matrix over the command line; the library and raw SQL are tried in `tests/contract`.
 
-Every case is a whole command line on a store where ann and bob approve, otto operates and vera
-looks; in this process, since one for each would cost a minute (the last test, `test_actors.py` and
-`test_switches.py` start real ones).
-`{mine}` is a request of ann's, `{used}` an approval that was used, `{ready}` one of otto's that is
-approved.
+`tests/corpora/governance.toml` holds the cases. Each is a whole command line, run in this process,
+since a process for each would cost a minute. `test_actors.py` and `test_switches.py` start real
+ones.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ import pytest
 
 from tallgrass.governance.approvals import Subject, Verdict, release_subject
 from tests.cli.command import fill, here, tallgrass
+from tests.corpora.reading import cases
 from tests.support.governance import a_plan, plan, set_up, state_of_tables, token_of
 
 if TYPE_CHECKING:
@@ -24,49 +23,17 @@ if TYPE_CHECKING:
 
     from tests.support.backends import Backend
 
-FREEZE = ("freeze", "on", "--reason", "x")
-
 #: Way → whose token, the command, and the code of the refusal.
-WAYS: dict[str, tuple[str | None, tuple[str, ...], str]] = {
-    "act without a token": (None, FREEZE, "unknown_actor"),
-    "act without a token, by a name": (None, (*FREEZE, "--actor", "ann"), "unknown_actor"),
-    "act with a token that nobody has": ("nobody", FREEZE, "unknown_actor"),
-    "act with a token that was revoked": ("rita", FREEZE, "unknown_actor"),
-    "act in another's name": ("otto", (*FREEZE, "--actor", "ann"), "not_authorized"),
-    "act as a viewer": ("vera", FREEZE, "not_authorized"),
-    "turn a switch as a viewer": (
-        "vera", ("switches", "off", "--scope", "ingest", "--all", "--reason", "x"),
-        "not_authorized"),
-    "open a change record as a viewer": (
-        "vera", ("changes", "open", "CHG-1", "--title", "t"), "not_authorized"),
-    "close an incident by a name": (
-        None, ("incidents", "close", "INC-1", "--resolution", "x", "--actor", "ann"),
-        "unknown_actor"),
-    "approve one's own request": ("ann", ("approvals", "approve", "{mine}"), "self_approval"),
-    "reject one's own request": ("ann", ("approvals", "reject", "{mine}"), "self_approval"),
-    "approve as an operator": ("otto", ("approvals", "approve", "{mine}"), "not_authorized"),
-    "approve with a revoked token": ("rita", ("approvals", "approve", "{mine}"), "unknown_actor"),
-    "approve what is approved": ("bob", ("approvals", "approve", "{ready}"), "approval_invalid"),
-    "approve twice": ("ann", ("approvals", "reject", "{ready}"), "approval_invalid"),
-    "reject what is used": ("bob", ("approvals", "reject", "{used}"), "approval_invalid"),
-    "request as a viewer": (
-        "vera", ("approvals", "request", "--plan", "{plan}", "--reason", "x"), "not_authorized"),
-    "request without a token": (
-        None, ("approvals", "request", "--plan", "{plan}", "--reason", "x"), "unknown_actor"),
-    "add an approver as an operator": (
-        "otto", ("actors", "add", "otto2", "--role", "approver"), "not_authorized"),
-    "add an approver without a token": (
-        None, ("actors", "add", "otto2", "--role", "approver"), "unknown_actor"),
-    "take an approver's token": ("otto", ("actors", "rotate", "ann"), "not_authorized"),
-    "revoke an approver as an operator": ("otto", ("actors", "revoke", "ann"), "not_authorized"),
-    "feed messages by a name": (
-        None, ("poison", "feed", "--all", "--reason", "x", "--actor", "ann"), "unknown_actor"),
-    "send events again by a name": (
-        None, ("outbox", "requeue", "--all", "--reason", "x", "--actor", "ann"), "unknown_actor"),
-    "import a ledger by a name": (
-        None, ("wal", "import", "{plan}", "--actor", "ann"), "unknown_actor"),
-    "import a ledger as a viewer": ("vera", ("wal", "import", "{plan}"), "not_authorized"),
-}  # fmt: skip
+WAYS, USES = (
+    {
+        case["what"]: (case.get("who"), tuple(case["words"]), case["refused"])
+        for case in cases("governance.toml", kind)
+    }
+    for kind in ("command", "use")
+)
+#: What the cases of use misuse: a run of a plan, and a release.
+RUN = ("replay", "--confirm", "--no-work", "--plan", "{plan}")
+FREE = ("quarantine", "release", "{held}")
 
 
 @pytest.mark.conformance("C-49")
@@ -122,42 +89,6 @@ def test_what_the_matrix_refuses_is_otherwise_possible(backend: Backend) -> None
     assert backend.sql("SELECT actor, decision FROM approval_decisions") == [
         ("bob", Verdict.APPROVE.value)
     ]
-
-
-#: The same for what an approval allows: a plan that runs succeeded units again, and a release.
-#: `{good}` is the approval of `{plan}`, `{release}` that of the unit `{held}`.
-RUN = ("replay", "--confirm", "--no-work", "--plan", "{plan}")
-FREE = ("quarantine", "release", "{held}")
-USES: dict[str, tuple[str | None, tuple[str, ...], str]] = {
-    "run without an approval": ("otto", RUN, "approval_missing"),
-    "run finished units without a plan": (
-        "otto", (*RUN[:-2], "--reason", "backfill", "--dataset", "goes-glm", "--include-succeeded",
-                 "--force", "--since", "2020-01-01"), "approval_missing"),
-    "run what nobody approved": ("otto", (*RUN, "--approval", "{asked}"), "approval_invalid"),
-    "run what is used": ("otto", (*RUN, "--approval", "{spent}"), "approval_invalid"),
-    "run by the approval of another plan": (
-        "otto", (*RUN, "--approval", "{another}"), "plan_changed"),
-    "run by the approval of a release": (
-        "otto", (*RUN, "--approval", "{release}"), "approval_invalid"),
-    "run a plan with a row less": (
-        "otto", (*RUN[:-1], "{shorter}", "--approval", "{good}"), "plan_changed"),
-    "run a plan that asks for no approval": (
-        "otto", (*RUN[:-1], "{cheaper}", "--approval", "{good}"), "plan_changed"),
-    "run a plan that was made to ask for none, without one": (
-        "otto", (*RUN[:-1], "{cheaper}"), "approval_missing"),
-    "run as a viewer": ("vera", (*RUN, "--approval", "{good}"), "not_authorized"),
-    "run by a name": (None, (*RUN, "--approval", "{good}", "--actor", "otto"), "unknown_actor"),
-    "run with a revoked token": ("rita", (*RUN, "--approval", "{good}"), "unknown_actor"),
-    "release without an approval": ("otto", FREE, "approval_missing"),
-    "release by the approval of a plan": (
-        "otto", (*FREE, "--approval", "{good}"), "approval_invalid"),
-    "release by a used approval": (
-        "otto", (*FREE, "--approval", "{spent_release}"), "approval_invalid"),
-    "release another unit too": (
-        "otto", (*FREE, "{failed}", "--approval", "{release}"), "illegal_transition"),
-    "release as a viewer": ("vera", (*FREE, "--approval", "{release}"), "not_authorized"),
-    "release without a token": (None, (*FREE, "--approval", "{release}"), "unknown_actor"),
-}  # fmt: skip
 
 
 @pytest.mark.conformance("C-49")

@@ -12,8 +12,8 @@ import pytest
 from tallgrass.governance.references import ReferenceKind
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.intake.message import PoisonMessage
-from tests.contract.test_outbox_delivery import Outbox, exhaust
 from tests.support.events import write
+from tests.support.outbox import Outbox, exhaust
 
 if TYPE_CHECKING:
     from tests.support.backends import Backend

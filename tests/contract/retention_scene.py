@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from tallgrass.bootstrap.retaining import Retention
 from tallgrass.inventory.retention import ArchiveFormat, ArchiveKind, RetentionRules
+from tallgrass.outbox.dispatch_rules import AttemptOutcome
 from tallgrass.storage.archives import ArchiveFolder
 from tallgrass.storage.retention_store import RetentionStore
 from tests.support.builders import failure, overwritten, success, unit
+from tests.support.events import write
+from tests.support.outbox import Outbox
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,3 +96,56 @@ def lines_of(folder: Path, pattern: str = "*.ndjson.gz") -> list[dict[str, Any]]
 
 def _text(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
+
+
+def deliver(backend: Backend, *numbers: int, failing: tuple[int, ...] = ()) -> list[str]:
+    """Write events and deliver them, all but those that fail; return the ids of all."""
+    ids = write(backend, *numbers)
+    outbox = Outbox(backend)
+    claims = outbox.claim()
+    names = {ids[numbers.index(number)] for number in failing}
+    outbox.settle([c for c in claims if c.event.outbox_id not in names])
+    outbox.settle(
+        [c for c in claims if c.event.outbox_id in names],
+        outcome=AttemptOutcome.FAILED,
+        error_code="sink_refused",
+    )
+    return ids
+
+
+def audited(scene: Scene, entries: int = 6) -> None:
+    """Write so many entries, and seal them."""
+    for number in range(entries):
+        scene.switch(is_on=number % 2 == 0, dataset=f"d{number}")
+    scene.stores.audit.seal()
+
+
+def without_guards(backend: Backend, table: str, statement: str) -> None:
+    """Change a table as someone with full rights could."""
+    if backend.name == "postgres":
+        backend.sql(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
+    else:
+        names = backend.sql(
+            "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?", table
+        )
+        for (name,) in names:
+            backend.sql(f"DROP TRIGGER {name}")
+    backend.sql(statement)
+
+
+def everything(scene: Scene, folder: Path) -> dict[str, set[Any]]:
+    """Return the keys of all rows, wherever they are, by table."""
+    archived: dict[str, set[Any]] = {"wal_attempts": set(), "outbox": set(), "audit_log": set()}
+    for line in lines_of(folder):
+        if "outbox_id" in line:
+            archived["outbox"].add(line["outbox_id"])
+        elif "attempt_no" in line:
+            archived["wal_attempts"].add((line["wal_id"], line["attempt_no"]))
+        else:
+            archived["audit_log"].add(line["entry_id"])
+    found = {
+        "wal_attempts": attempts_left(scene.backend),
+        "outbox": {row["outbox_id"] for row in rows_of(scene.backend, "outbox")},
+        "audit_log": {row["entry_id"] for row in rows_of(scene.backend, "audit_log")},
+    }
+    return {name: found[name] | archived[name] for name in found}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,15 +15,11 @@ from tallgrass.nodes.entries import Entry
 from tallgrass.nodes.identity import file_name_of, id_of_file_name
 from tallgrass.replay.selection_file import parse_selection
 from tallgrass.replay.strict_yaml import load_yaml
+from tests.corpora.reading import HERE, cases, written
+from tests.documents.markdown import rows
 
-HERE = Path(__file__).parent
-
-
-def cases(name: str, key: str) -> list[dict[str, Any]]:
-    """Return the cases of a file."""
-    found: list[dict[str, Any]] = tomllib.loads((HERE / name).read_text(encoding="utf-8"))[key]
-    return found
-
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAMES = cases("names.toml", "name")
 PROGRAMS = cases("pickles.toml", "program")
@@ -33,8 +27,7 @@ PROGRAMS = cases("pickles.toml", "program")
 
 def given(case: dict[str, Any]) -> str:
     """Return the id of a case."""
-    text = re.sub(r"<([0-9A-F]{4})>", lambda match: chr(int(match[1], 16)), case["given"])
-    return text * int(case.get("times", 1))
+    return written(case["given"], case.get("times", 1))
 
 
 @pytest.mark.parametrize("case", NAMES, ids=range(len(NAMES)))
@@ -109,11 +102,19 @@ def test_a_program_in_the_cache_is_a_miss(
     assert not owned.exists()
 
 
-def test_the_index_names_files_that_are_there() -> None:
-    """Every path of the table exists."""
-    text = (HERE / "README.md").read_text(encoding="utf-8")
+def test_the_index_names_all_files_and_who_reads_them() -> None:
+    """Every path of the table exists, every file here is in it, and the named tests read it."""
     root = HERE.parents[1]
-    named = re.findall(r"`((?:tests/)?[a-z_/]+\.(?:py|toml|jsonl))`", text)
-    assert len(named) > 10
-    missing = [name for name in named if not ((root / name).exists() or (HERE / name).exists())]
-    assert missing == []
+    table = rows((HERE / "README.md").read_text(encoding="utf-8"))
+    assert len(table) >= 13
+    named = set()
+    for _, where, tested in table:
+        [name] = re.findall(r"`([a-z_/.]+\.(?:toml|jsonl))`", where)
+        path = root / name if "/" in name else HERE / name
+        assert path.is_file(), name
+        named.add(path)
+        for test in re.findall(r"`(tests/[a-z_/]+\.py)`", tested):
+            text = (root / test).read_text(encoding="utf-8")
+            reader = "sns_corpus" if path.name == "sns_hostile.toml" else path.name
+            assert reader in text, (test, name)
+    assert {path for path in HERE.iterdir() if path.suffix in {".toml", ".jsonl"}} <= named

@@ -8,7 +8,7 @@ import pytest
 
 from tallgrass.datasets.loader import load_dataset
 from tallgrass.errors import ConfigError
-from tests.datasets.test_loader import FILE
+from tests.datasets.file_texts import FILE
 
 BANDS = """
 [item.bands]

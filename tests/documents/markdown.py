@@ -52,11 +52,16 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
+def code_blocks(text: str, language: str) -> list[str]:
+    """Return all code blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
 def code_block(text: str, language: str) -> str:
     """Return the first code block of a language."""
-    match = re.search(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    assert match, f"no {language} block"
-    return match[1]
+    found = code_blocks(text, language)
+    assert found, f"no {language} block"
+    return found[0]
 
 
 def links(text: str) -> list[str]:

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cli.command import environment
+from tests.documents.page_commands import elsewhere
+from tests.support.forking import shell_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,17 +50,22 @@ class Folder:
     path: Path
     #: What the page writes for something that only the test knows, such as an address.
     replaced: Mapping[str, str] = field(default_factory=dict)
-    programs: tuple[Path, ...] = ()
     exported: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def programs(self) -> Path:
+        """Where the program is that the page calls."""
+        return self.path.parent / f"{self.path.name}-programs"
+
     def play(self, text: str) -> int:
-        """Play a page from its first line to its last; return how many commands it has."""
+        """Play a page from its first line to its last; return how many commands were run."""
         played = 0
         for match in _BLOCK.finditer(text):
             if match["language"] == "console":
                 for step in steps(match["body"]):
-                    self._run(step)
-                    played += 1
+                    if elsewhere(step.command) is None:
+                        self._run(step)
+                        played += 1
             elif named := _FILE.fullmatch(match["body"]):
                 path = self.path / named["name"]
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -69,9 +76,13 @@ class Folder:
         if exported := _EXPORT.fullmatch(step.command):
             self.exported[exported["name"]] = self._filled(exported["value"])
             return
+        if step.command.startswith("unset "):
+            del self.exported[step.command.removeprefix("unset ")]
+            return
+        env, control = self._environment()
         done = subprocess.run(
             ["bash", "-o", "pipefail", "-c", self._filled(step.command)],
-            cwd=self.path, env=self._environment(), check=False, text=True,
+            cwd=self.path, env=env, pass_fds=[control], check=False, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240,
         )  # fmt: skip
         fails = any("error:" in line for line in step.shown)
@@ -83,10 +94,14 @@ class Folder:
             text = text.replace(word, value)
         return text
 
-    def _environment(self) -> dict[str, str]:
-        places = [Path(sys.executable).parent, *self.programs]
+    def _environment(self) -> tuple[dict[str, str], int]:
+        """Return the variables of a command, and the file by which it asks for a process."""
+        self.programs.mkdir(exist_ok=True)
+        forked, control = shell_program(self.programs)
+        places = [self.programs, Path(sys.executable).parent]
         path = os.pathsep.join([*map(str, places), os.environ["PATH"]])
-        return environment(PATH=path, COLUMNS="200", NO_COLOR="1", **self.exported)
+        plain = {"PATH": path, "COLUMNS": "200", "NO_COLOR": "1"}
+        return environment(**plain, **self.exported, **forked), control
 
 
 def steps(body: str) -> Iterator[Step]:

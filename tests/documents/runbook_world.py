@@ -95,6 +95,8 @@ class World:
     #: What the last command of a kind printed, for ids that the next one needs.
     last: str = ""
     names: dict[str, str] = field(default_factory=dict)
+    #: Further variables of the environment.
+    variables: dict[str, str] = field(default_factory=dict)
 
     def command(self, role: str, *words: str) -> Done:
         """Run a command in the folder, in this process: a process each would cost a minute."""
@@ -103,7 +105,7 @@ class World:
         tables.console.cache_clear()
         with (
             contextlib.chdir(self.folder),
-            mock.patch.dict(os.environ, environment(**token), clear=True),
+            mock.patch.dict(os.environ, environment(**token, **self.variables), clear=True),
             contextlib.redirect_stdout(streams[0]),
             contextlib.redirect_stderr(streams[1]),
         ):

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tallgrass.bootstrap.sinks import open_target, sink_resources
 from tallgrass.config import load_config
 from tallgrass.error_codes import registry
+from tallgrass.outbox import Event
 from tallgrass.outbox.publication import Facts
 from tallgrass.settings import SETTINGS
-from tests.documents.markdown import DOCS, ROOT, read, rows, section
+from tallgrass.sinks.cloud_event import cloud_event
+from tests.documents.markdown import DOCS, ROOT, code_block, code_blocks, read, rows, section
+from tests.support.backends import Backend, prepare
+from tests.support.outbox import ONE, RULES
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.plugins.postgres import Databases
 
 FOLDER = DOCS / "idempotency"
 NAMES = (
@@ -73,11 +78,46 @@ def test_settings_errors_and_facts_are_the_codes_own() -> None:
 
 def test_the_routes_that_are_shown_can_be_used(tmp_path: Path, aws_environment: None) -> None:
     """The configuration is read, and its target opens with the settings that it is given."""
-    shown = re.findall(
-        r"^    .*\n|^\n", section(read(FOLDER / "outbox.md"), "Routing"), re.MULTILINE
-    )
+    shown = code_block(section(read(FOLDER / "outbox.md"), "Routing"), "toml")
     file = tmp_path / "tallgrass.toml"
-    file.write_text(textwrap.dedent("".join(shown)), encoding="utf-8")
+    file.write_text(shown, encoding="utf-8")
     config = load_config(file=file, environment={})
     with sink_resources(config) as resources:
         open_target(config.routing.targets["lake"], resources).close()
+
+
+def test_the_python_of_the_outbox_page_runs(
+    postgres_databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """outbox.md: published with the pipeline's own change, masked where told, handled once."""
+    template = postgres_databases.template("ledger", lambda url: prepare("postgres", url).close())
+    backend = Backend("postgres", postgres_databases.create(template))
+    backend.sql("CREATE TABLE runs (run integer, state text)")
+    backend.sql("INSERT INTO runs VALUES (42, 'begun')")
+    backend.sql("CREATE TABLE seen AS SELECT 0 AS events")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TALLGRASS_DATABASE_URL", backend.url)
+    publishing, masking, consuming = code_blocks(read(FOLDER / "outbox.md"), "python")
+    names: dict[str, Any] = {"connection": backend.connect()}
+    exec(publishing, names)  # noqa: S102 - the document's own example
+    exec(publishing, names)  # noqa: S102 - again: it is the same event
+    assert backend.sql("SELECT state FROM runs") == [("done",)]
+    assert backend.sql("SELECT count(*) FROM outbox") == [(1,)]
+    exec(masking, names)  # noqa: S102 - as above
+    place = {"site": "POINT(-95.2353 38.9717)"}
+    told = Event(
+        pipeline_id="p", event_name="seen", dataset_id="d", version="1.0.0", payload=place,
+        care_label="public",
+    )  # fmt: skip
+    with names["connection"].transaction():
+        names["careful"].publish(names["connection"], told)
+    [[masked]] = backend.sql("SELECT payload FROM outbox WHERE event_name = 'seen'")
+    assert b"38.9717" not in bytes(masked)
+    (claimed,) = backend.open().outbox.claim("file", dispatcher=ONE, limit=1, rules=RULES).events
+    names["event"] = json.loads(cloud_event(claimed.event))
+    exec(consuming, names)  # noqa: S102 - as above
+    exec(consuming, names)  # noqa: S102 - a repetition, which is dropped
+    assert backend.sql("SELECT events FROM seen") == [(1,)]
+    names["connection"].close()
+    backend.close()
+    postgres_databases.drop(backend.url)

@@ -63,6 +63,7 @@ def test_the_contract_lists_its_folder_and_says_where_the_rest_lives() -> None:
 def test_each_document_has_purpose_history_and_governance(path: Path) -> None:
     """A governed document says what it is for, how it changed, and who may change it."""
     text = read(path)
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE)[-2:] == ["Version history", "Governance"]
     assert len(section(text, "Purpose").strip()) > 80
     assert re.search(
         r"^\| \d+\.\d+\.\d+ \| \d{4}-\d{2}-\d{2} \|", section(text, "Version history"), re.MULTILINE

@@ -1,95 +1,38 @@
-"""Backfill: what a listing tells and the ledger lacks becomes due, once, in the order of time."""
+"""What a listing tells and the ledger lacks becomes due, once, in the order of time."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.bootstrap.backfilling import (
-    BackfillRequest,
-    Surroundings,
-    open_inventory,
-    run_backfill,
-)
-from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.backfilling import open_inventory
 from tallgrass.datasets.catalogue import default_catalogue
-from tallgrass.errors import GuardRefused, InvalidInput, ListingBroken, Refused, UnknownRecord
 from tallgrass.governance.policy import Overwrite
-from tallgrass.governance.references import ReferenceKind
 from tallgrass.inventory.backfill import Backfill, Wanted, unit_of
-from tallgrass.inventory.listed import ListedObject, listed_line
+from tallgrass.inventory.listed import ListedObject
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.unit import IngestUnit
 from tallgrass.ledger.vocabulary import Intent
+from tests.inventory.listing import NOW, SINCE, WANTED, Listed, listed
 from tests.pipeline.scene import Pipeline, thing
 from tests.support.backends import NO_BACKOFF
 from tests.support.builders import failure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from tests.pipeline.scene import Thing
     from tests.support.backends import Backend
 
-SINCE = datetime(2026, 6, 1, 12, tzinfo=UTC)
-WANTED = Wanted(dataset="goes-glm", since=SINCE, until=SINCE + timedelta(hours=1))
-NOW = datetime(2026, 7, 1, tzinfo=UTC)
+
 KEY = (
     "GLM-L2-LCFA/2026/152/12/OR_GLM-L2-LCFA_G19_s20261521200000_e20261521200200_c20261521200211.nc"
 )
 
 
-def listed(given: Thing, **changes: Any) -> ListedObject:
-    """Return an object as its bucket lists it."""
-    event = given.event()
-    values = {"size": event.size, "etag": event.etag, "modified": given.place.ready, **changes}
-    return ListedObject(uri=given.uri, **values)
-
-
 def read(uri: str, wanted: Wanted = WANTED) -> IngestUnit | str:
     """Return what a listed URI is."""
     return unit_of(ListedObject(uri, 7, "e", SINCE), wanted, default_catalogue(), now=NOW)
-
-
-class Listed:
-    """A pipeline whose objects are listed and never announced."""
-
-    def __init__(self, backend: Backend, folder: Path, **options: Any) -> None:
-        self.pipeline = Pipeline(backend, folder, **options)
-        self.pipeline.lease = self.pipeline.register("later")
-        self.intent = Intent.BACKFILL
-
-    def take(self, *objects: ListedObject, **options: Any) -> Backfill:
-        """Take one page."""
-        dry_run = options.pop("dry_run", False)
-        store = open_inventory(
-            self.pipeline.config,
-            self.pipeline.stores,
-            default_catalogue(),
-            "11111111-1111-4111-8111-111111111111",
-            self.intent,
-            dry_run=dry_run,
-        )
-        backfill = Backfill(store, default_catalogue(), WANTED, clock=lambda: NOW, **options)
-        backfill.take(objects)
-        return backfill
-
-    def sql(self, statement: str, *params: object) -> list[tuple[Any, ...]]:
-        """Ask the database."""
-        return self.pipeline.backend.sql(statement, *params)
-
-    def intents(self) -> list[tuple[Any, ...]]:
-        """Return intent and status of every attempt."""
-        return self.sql("SELECT intent, status FROM wal_attempts ORDER BY wal_id, attempt_no")
-
-
-@pytest.fixture
-def scene(backend: Backend, tmp_path: Path) -> Listed:
-    """On either database."""
-    return Listed(backend, tmp_path)
 
 
 # --- what a listed object is ----------------------------------------------------------------------
@@ -133,37 +76,6 @@ def test_what_is_no_unit_of_the_backfill_is_passed_over_with_its_reason(
 ) -> None:
     """One bad key harms no neighbour."""
     assert read(uri) == reason
-
-
-def test_a_list_that_may_be_old_does_not_say_which_version_is_there(run: Run) -> None:
-    """An inventory of yesterday: whichever version is read is taken, and none is missed."""
-    run()
-    told = run.scene.sql("SELECT DISTINCT next_object FROM wal_records")
-    assert all('"etag":null' in text and '"size":null' in text for (text,) in told)
-    newer = [thing(number, version=2) for number in range(7)]
-    run.scene.pipeline.put(*newer)
-    run.scene.pipeline.drain()
-    assert run.scene.pipeline.statuses() == {"succeeded": 7}
-    # The list still tells the older version: they are looked at once more, and nothing changes.
-    assert (run()["changed"], run.scene.take(*map(listed, newer)).report.known) == (7, 7)
-    before = run.scene.pipeline.stored()
-    run.scene.pipeline.drain()
-    assert run.scene.pipeline.stored()["items"] == before["items"]
-    assert run.scene.intents().count(("reingest", "applied")) == 7
-
-
-def test_an_old_list_still_brings_a_newer_object_to_a_failed_unit(run: Run) -> None:
-    """An empty object that was written again: its code is not retried, but this is new data."""
-    run()
-    stores, lease = run.scene.pipeline.stores, run.scene.pipeline.lease
-    claims = stores.ledger.claim_due(lease, 10)
-    stores.ledger.commit(
-        lease, [failure(claim, "size_zero", read_etag="of-nothing") for claim in claims]
-    )
-    assert run()["changed"] == 7
-    run.scene.pipeline.put(*(thing(number) for number in range(7)))
-    run.scene.pipeline.drain()
-    assert run.scene.pipeline.statuses() == {"succeeded": 7}
 
 
 def test_a_prefix_narrows_what_a_file_lists() -> None:
@@ -431,166 +343,3 @@ def test_while_ingest_is_off_units_are_recorded_and_wait(scene: Listed) -> None:
     scene.pipeline.switch(is_on=False, dataset="goes-glm")
     scene.pipeline.drain()
     assert scene.intents() == [("backfill", "applied")]
-
-
-# --- the whole of it ------------------------------------------------------------------------------
-
-
-class Run:
-    """Backfills of a file over the pipeline's ledger."""
-
-    def __init__(self, scene: Listed, file: Path, objects: Sequence[ListedObject]) -> None:
-        self.scene = scene
-        self.file = file
-        file.write_text("".join(f"{listed_line(each)}\n" for each in objects))
-
-    def __call__(self, around: Surroundings | None = None, **changes: Any) -> dict[str, Any]:
-        """Run one; return its report."""
-        pipeline = self.scene.pipeline
-        values: dict[str, Any] = {"dataset": "goes-glm", "listing": self.file, **changes}
-        by, config = values.pop("by", "ann"), values.pop("config", pipeline.config)
-        return run_backfill(
-            config,
-            pipeline.stores,
-            open_catalogue(config),
-            BackfillRequest(**values),
-            around or Surroundings(),
-            by=by,
-        ).document()
-
-    def log(self) -> list[tuple[Any, ...]]:
-        """Return action and reason of the log."""
-        return self.scene.sql("SELECT action, reason FROM audit_log ORDER BY entry_id")
-
-
-@pytest.fixture
-def run(scene: Listed, tmp_path: Path) -> Run:
-    """Of seven objects."""
-    return Run(scene, tmp_path / "list.jsonl", [listed(thing(n)) for n in range(7)])
-
-
-def test_a_backfill_is_in_the_log_with_its_reference_and_its_end(run: Run) -> None:
-    """Who, why, what was asked and what came of it."""
-    run.scene.pipeline.stores.changes.open(
-        ReferenceKind.CHANGE, "CHG-1", title="gap of June", by="ann"
-    )
-    run(change_ref="CHG-1", reason="backfill", max_events=5)
-    assert run.log()[1:] == [("backfill", "backfill"), ("backfill_done", "backfill")]
-    (begun,), (done,) = run.scene.sql(
-        "SELECT detail FROM audit_log WHERE action <> 'change_open' ORDER BY entry_id"
-    )
-    assert '"change_ref":"CHG-1"' in begun
-    assert '"max_events":5' in begun
-    assert '"recorded":5' in done
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "code"),
-    [
-        ({"change_ref": "CHG-9"}, UnknownRecord, "reference_unknown"),
-        ({"incident_ref": "INC-9"}, UnknownRecord, "reference_unknown"),
-        ({"reason": "incident"}, Refused, "reference_missing"),
-        ({"reason": "none"}, InvalidInput, "unknown_replay_reason"),
-        ({"reason": "mood"}, InvalidInput, "unknown_replay_reason"),
-        ({"dataset": "goes-gml"}, InvalidInput, "dataset_unknown"),
-        ({"buckets": ("elsewhere",)}, InvalidInput, "invalid_input"),
-        ({"since": SINCE, "until": SINCE}, InvalidInput, "invalid_time"),
-        ({"listing": None}, InvalidInput, "invalid_input"),
-        ({"listing": None, "since": SINCE}, InvalidInput, "invalid_input"),
-        ({"by": " "}, InvalidInput, "invalid_input"),
-    ],
-)
-def test_what_may_not_be_is_refused_before_anything_is_recorded(
-    run: Run, changes: dict[str, Any], error: type[Exception], code: str
-) -> None:
-    """No unit, whatever the reason."""
-    with pytest.raises(error) as raised:
-        run(**changes)
-    assert raised.value.code == code  # type: ignore[attr-defined]
-    assert run.scene.sql("SELECT count(*) FROM wal_records") == [(0,)]
-
-
-@pytest.mark.parametrize(
-    ("policy", "guard"),
-    [('reject = "not ours"', "dataset_rejected"), ("approvals_needed = 1", "approval_missing")],
-)
-def test_a_policy_that_forbids_it_is_obeyed(
-    run: Run, tmp_path: Path, policy: str, guard: str
-) -> None:
-    """The gate is asked first, and the refusal is in the log."""
-    from tallgrass.config import load_config  # noqa: PLC0415 - for this test alone
-
-    file = tmp_path / "tallgrass.toml"
-    file.write_text(f"[governance.policies.goes-glm]\n{policy}\n")
-    config = load_config(environment={}, file=file, flags=run.scene.pipeline.config.values)
-    with pytest.raises(GuardRefused) as raised:
-        run(config=config)
-    assert raised.value.guard == guard
-    assert run.log() == [("backfill_refused", "guard_refused")]
-    assert run.scene.sql("SELECT count(*) FROM wal_records") == [(0,)]
-
-
-def test_a_rate_is_kept_by_waiting(run: Run) -> None:
-    """Two a second: after each part of two it rests until its second is over."""
-    rests: list[float] = []
-    clock = [100.0]
-
-    def sleep(seconds: float) -> None:
-        rests.append(seconds)
-        clock[0] += seconds
-
-    around = Surroundings(sleep=sleep, monotonic=lambda: clock[0])
-    assert run(around, rate=2.0)["recorded"] == 7
-    assert rests == [1.0, 1.0, 1.0, 0.5]
-
-
-def test_a_stop_ends_it_between_two_parts_and_the_next_run_goes_on(run: Run) -> None:
-    """What was recorded stands."""
-    asked = iter([False, False, True])
-    around = Surroundings(stop=lambda: next(asked), sleep=lambda _s: None)
-    assert run(around, rate=2.0)["recorded"] == 4
-    rest = run()
-    assert (rest["recorded"], rest["known"]) == (3, 4)
-
-
-def test_a_listing_that_breaks_off_keeps_what_was_recorded(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The log has the begin and no end; the same command again brings the rest."""
-    whole = [listed(thing(number)) for number in range(7)]
-
-    def breaking(*_: object, **__: object) -> Any:
-        yield whole[:4]
-        raise ListingBroken("no answer")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("tallgrass.bootstrap.backfilling.pages_of_file", breaking)
-        with pytest.raises(ListingBroken):
-            run()
-    assert run.log() == [("backfill", "backfill")]
-    rest = run()
-    assert (rest["recorded"], rest["known"]) == (3, 4)
-
-
-def test_two_backfills_at_once_record_each_object_once(run: Run) -> None:
-    """The second finds what the first has written, in whatever order they go."""
-    other = Listed(run.scene.pipeline.backend, run.file.parent)
-    first = [listed(thing(number)) for number in range(4)]
-    assert run.scene.take(*first).report.recorded == 4
-    assert other.take(*[listed(thing(number)) for number in range(7)]).report.recorded == 3
-    assert run()["known"] == 7
-
-
-def test_nobody_cannot_run_one(run: Run) -> None:
-    """Only a dry run needs no name."""
-    with pytest.raises(InvalidInput, match="needs somebody"):
-        run(by=None)
-    assert run(by=None, dry_run=True)["recorded"] == 7
-    with pytest.raises(InvalidInput, match="mood"):
-        run(by=None, dry_run=True, reason="mood")
-
-
-def test_one_that_was_stopped_is_not_in_the_log_as_done(run: Run) -> None:
-    """Its entry tells what it came to."""
-    run(Surroundings(stop=lambda: True))
-    assert run.log() == [("backfill", "backfill"), ("backfill_stopped", "backfill")]

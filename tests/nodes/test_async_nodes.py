@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,19 +16,6 @@ from tallgrass.nodes.protocols import NodeStatus
 from tallgrass.nodes.steps import drive_async, patiently
 from tests.nodes.faulty_files import ScriptedFiles
 from tests.nodes.running import Watched, failing_first
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-
-@pytest.fixture
-def watched(tmp_path: Path) -> Iterator[Watched]:
-    """A folder for runners."""
-    made = Watched(tmp_path / "nodes")
-    made.options["hooks"] = NodeHooks(watchers=(made,))
-    yield made
-    made.close()
 
 
 def arun(runner: NodeRunner, node: Any, **options: Any) -> Any:

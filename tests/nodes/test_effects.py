@@ -21,7 +21,7 @@ from tallgrass.errors import (
     ValidationError,
 )
 from tallgrass.governance.policy import GovernanceDefaults, Policies, Policy
-from tallgrass.nodes import NodeHooks, RetryPolicy, aeffect, current_node, effect, stage_file
+from tallgrass.nodes import RetryPolicy, aeffect, current_node, effect, stage_file
 from tallgrass.nodes import effects as effects_module
 from tallgrass.nodes.effect_states import EffectState, effects_begun, effects_of, latest_effect
 from tallgrass.nodes.entries import Kind
@@ -29,23 +29,14 @@ from tallgrass.nodes.gatekeeper import GovernanceGate
 from tallgrass.nodes.protocols import NodeLog
 from tests.nodes.effect_roles import play
 from tests.nodes.faulty_files import ScriptedFiles
-from tests.nodes.running import Watched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from tallgrass.nodes import NodeRunner
     from tallgrass.nodes.entries import TaskState
-
-
-@pytest.fixture
-def watched(tmp_path: Path) -> Iterator[Watched]:
-    """A folder for runners."""
-    made = Watched(tmp_path / "nodes")
-    made.options["hooks"] = NodeHooks(watchers=(made,))
-    yield made
-    made.close()
+    from tests.nodes.running import Watched
 
 
 def run(runner: NodeRunner, node: Callable[[Any], Any], **options: Any) -> Any:

@@ -41,19 +41,10 @@ from tests.nodes.running import Watched, failing_first
 from tests.support.processes import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 NOW = datetime(2026, 11, 16, 12, 30, tzinfo=UTC)
 ONE_TRY = RetryPolicy(max_attempts=1)
-
-
-@pytest.fixture
-def watched(tmp_path: Path) -> Iterator[Watched]:
-    """A folder for runners."""
-    made = Watched(tmp_path / "nodes")
-    yield made
-    made.close()
 
 
 def outcome(number: int, *, succeeded: bool, at: datetime = NOW, pipeline: str = "p") -> Outcome:

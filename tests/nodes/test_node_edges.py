@@ -15,18 +15,7 @@ from tests.nodes.faulty_files import ScriptedFiles
 from tests.nodes.running import Watched, failing_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tallgrass.telemetry.energy import EnergyUse
-
-
-@pytest.fixture
-def watched(tmp_path: Path) -> Iterator[Watched]:
-    """A folder for runners."""
-    made = Watched(tmp_path / "nodes")
-    yield made
-    made.close()
 
 
 def run(runner: NodeRunner, node: Any, **options: Any) -> Any:

@@ -29,7 +29,6 @@ from tests.nodes.governed import governed_gate
 from tests.nodes.running import Watched, failing_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tallgrass.nodes import NodeOutcome
@@ -72,14 +71,6 @@ class Told:
     def failed(self, call: NodeCall, error: BaseException) -> None:
         """Fail."""
         self.heard.append(("failed", call.node_id, type(error).__name__))
-
-
-@pytest.fixture
-def watched(tmp_path: Path) -> Iterator[Watched]:
-    """A folder for runners."""
-    made = Watched(tmp_path / "nodes")
-    yield made
-    made.close()
 
 
 def run(

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
-import psutil
 import psycopg
 import pytest
 from psycopg import sql
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 URL_VARIABLE = "TALLGRASS_TEST_POSTGRES_URL"
 WORKER_INPUT = "tallgrass_postgres_folder"
 FOLDER_PREFIX = "tallgrass-pg-"
-OWNER_NAME = "owner"
+OWNER_NAME = "run-by"
 #: Below the run's folder. Short: a socket's path may have 107 bytes.
 SERVER_NAME = "s"
 POSTGIS_NAME = "g"
@@ -172,18 +171,25 @@ def own_postgres() -> Iterator[PostgresServer]:
 # --- the life of the run's server -----------------------------------------------------------------
 
 
-def _owner_of(folder: Path) -> tuple[int, float] | None:
+def _owner_of(folder: Path) -> tuple[int, str] | None:
     with contextlib.suppress(OSError, ValueError):
         pid, started = (folder / OWNER_NAME).read_text(encoding="utf-8").split()
-        return int(pid), float(started)
+        return int(pid), started
     return None
 
 
-def _owner_lives(owner: tuple[int, float]) -> bool:
+def started_at(pid: int) -> str | None:
+    """Return when a process started, in ticks since the boot: no change of the clock moves it."""
+    with contextlib.suppress(OSError):
+        # The name, in brackets, may hold anything; the 22nd field is the 20th behind it.
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return status.rpartition(")")[2].split()[19]
+    return None
+
+
+def _owner_lives(owner: tuple[int, str]) -> bool:
     pid, started = owner
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return is_alive(pid) and abs(float(psutil.Process(pid).create_time()) - started) < 1.0
-    return False
+    return is_alive(pid) and started_at(pid) == started
 
 
 def remove_leftovers() -> None:
@@ -211,8 +217,8 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     remove_leftovers()
     folder = new_folder(FOLDER_PREFIX)
-    started = psutil.Process().create_time()
-    (folder / OWNER_NAME).write_text(f"{os.getpid()} {started}", encoding="utf-8")
+    mine = f"{os.getpid()} {started_at(os.getpid())}"
+    (folder / OWNER_NAME).write_text(mine, encoding="utf-8")
     config.stash[FOLDER] = folder
 
 

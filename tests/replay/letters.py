@@ -20,6 +20,8 @@ from tallgrass.replay.dead_letters import Cause, Wanted
 from tallgrass.replay.drain_report import Thresholds
 from tallgrass.replay.selection import Selection
 from tallgrass.telemetry.recorder import NOBODY
+from tests.oracle.replays import REPLAY_PROMISES
+from tests.oracle.tables import read_tables
 from tests.pipeline.scene import VISIBILITY_S, Pipeline
 from tests.replay.scene import DOWN, Unreadable
 from tests.replay.tampering import tamper
@@ -205,3 +207,9 @@ def twice(backend: Backend, wal_id: str) -> None:
         " WHERE wal_id = ? AND status = 'applied'",
         wal_id,
     )
+
+
+def kept_promises(backend: Backend) -> list[str]:
+    """Return what the oracle finds wrong with replays, from raw tables."""
+    tables = read_tables(backend.connect())
+    return [fault for promise in REPLAY_PROMISES for fault in promise(tables)]

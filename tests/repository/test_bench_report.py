@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import platform
+import re
 import xml.etree.ElementTree as ET
 from contextlib import nullcontext
 from dataclasses import replace
@@ -11,14 +13,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 import bench.__main__ as bench_main
-from bench import report, report_plot, report_text
+from bench import growth, machine, report, report_plot, report_text
 from bench.__main__ import PARTS, main, write
-from bench.report import Row, beside, exit_code, in_turn, of_run, row
+from bench.report import Row, Stamp, beside, exit_code, in_turn, of_run, row
+from tests.documents.markdown import DOCS, ROOT, read
 from tools import generate_docs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+NOTED = Stamp(date="2026-11-18", commit="abc", machine="a machine")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -142,6 +146,7 @@ def test_a_run_writes_its_report_and_ends_with_its_verdict(
     parts = {name: lambda *_: measured for name in ("ledger", "outbox")}
     monkeypatch.setattr(bench_main, "PARTS", parts)
     monkeypatch.setattr(bench_main, "_private_postgres", lambda: nullcontext(str))
+    monkeypatch.setattr(machine, "stamp", lambda _url: NOTED)
     monkeypatch.setattr(bench_main, "write", lambda rows: write(rows, tmp_path))
     assert main(words) == code
     told = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
@@ -150,6 +155,7 @@ def test_a_run_writes_its_report_and_ends_with_its_verdict(
         ("outbox", not code),
     ]
     assert {each["run"] for each in told} == {"quick" if words else "full"}
+    assert {each["commit"] for each in told} == {"abc"}
     assert {path.name for path in tmp_path.iterdir()} == {"report.json", "report.md", "report.svg"}
 
 
@@ -157,6 +163,7 @@ def test_single_parts_write_no_report(tmp_path: Path, monkeypatch: pytest.Monkey
     """A part of the figures would pass for all of them."""
     monkeypatch.setattr(bench_main, "PARTS", {"ledger": lambda *_: [row("x", [1.0])]})
     monkeypatch.setattr(bench_main, "_private_postgres", lambda: nullcontext(str))
+    monkeypatch.setattr(machine, "stamp", lambda _url: NOTED)
     monkeypatch.setattr(bench_main, "write", lambda rows: write(rows, tmp_path))
     assert main(["ledger"]) == 0
     assert not list(tmp_path.iterdir())
@@ -171,6 +178,7 @@ def test_a_part_takes_the_place_of_its_old_rows(
     parts = {name: lambda *_: [row("new", [1.0])] for name in ("intake", "ledger", "outbox")}
     monkeypatch.setattr(bench_main, "PARTS", parts)
     monkeypatch.setattr(bench_main, "_private_postgres", lambda: nullcontext(str))
+    monkeypatch.setattr(machine, "stamp", lambda _url: NOTED)
     monkeypatch.setattr(bench_main, "write", lambda rows: write(rows, tmp_path))
     assert main(["ledger", "--write"]) == 0
     told = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
@@ -223,3 +231,59 @@ def test_documents_keep_their_figures_without_a_full_run(
     assert "old" in (docs / "reference" / "benchmarks.md").read_text(encoding="utf-8")
     assert "old" in (tmp_path / "README.md").read_text(encoding="utf-8")
     assert not (docs / "reference" / "benchmarks.svg").exists()
+
+
+def test_each_part_tells_when_of_what_and_where_it_was_measured() -> None:
+    """Parts may be measured on different days and machines; what was not noted is said so."""
+    first, second, none = (
+        of_run([row("x", [1.0])], part, quick=False, stamp=stamp)
+        for part, stamp in (
+            ("intake", Stamp(date="2026-11-18", commit="abc", machine="2 cores of a CPU")),
+            ("ledger", Stamp(date="2026-11-19", commit="def+", machine="4 cores of another")),
+            ("outbox", None),
+        )
+    )
+    text = report_text.body([*first, *second, *none])
+    beside_peer = beside("y", [(2, 1)], "a/s", peer="p")
+    (told,) = of_run([beside_peer], "ledger", quick=False, stamp=first[0].stamp)
+    assert "\n\nMeasured 2026-11-18 on 2 cores of a CPU.\n" in report_text.summary([told])
+    assert "- Machine A: 2 cores of a CPU.\n- Machine B: 4 cores of another.\n" in text
+    assert "## Messages\n\nMeasured 2026-11-18, commit `abc`, machine A.\n\n| what" in text
+    assert "## The ledger\n\nMeasured 2026-11-19, commit `def+`, machine B.\n\n" in text
+    assert "Measured at a time not noted, commit not noted, machine not noted." in text
+
+
+def test_a_machine_is_described_and_not_named(tmp_path: Path, postgres_url: str) -> None:
+    """Cores, CPU, memory and versions; neither its name nor a path of it."""
+    info = tmp_path / "cpuinfo"
+    info.write_text("processor\t: 0\nmodel name\t: Fast  CPU @ 3 GHz\nflags\t: a\n")
+    told = machine.description("18.4", info)
+    assert re.fullmatch(
+        r"\d+ cores of Fast CPU @ 3 GHz, \d+ GB of memory, Python 3\.\d+\.\d+, SQLite 3\.[\d.]+,"
+        r" PostgreSQL 18\.4",
+        told,
+    )
+    stamp = machine.stamp(postgres_url)
+    assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", stamp.date)
+    assert re.fullmatch(r"[0-9a-f]{12}\+?|unknown\+?", stamp.commit)
+    assert re.search(r"PostgreSQL \d+\.\d+$", stamp.machine)
+    assert platform.node() not in stamp.machine
+    assert "/" not in stamp.machine
+
+
+def test_the_report_that_is_kept_is_stamped() -> None:
+    """A figure without a date and a commit cannot be traced."""
+    rows = report.read()
+    assert rows
+    assert [each.name for each in rows if not (each.date and each.commit)] == []
+
+
+def test_the_page_says_how_far_and_how_long_a_run_goes() -> None:
+    """Sizes are the benchmark's own, and time and room are those that `make help` tells."""
+    page = read(DOCS / "reference" / "benchmarks.md")
+    sizes = re.search(r"grow to ([\d,]+) records; .*--growth 6\"` stops at ([\d,]+)\.", page)
+    assert sizes is not None
+    assert [int(each.replace(",", "")) for each in sizes.groups()] == [growth.SIZES[-1], 10**6]
+    told = re.search(r"^bench:.*\((\w+ \w+), (\d+ GB)\)", read(ROOT / "Makefile"), re.MULTILINE)
+    assert told is not None
+    assert f"It takes {told[1]} on two cores, and {told[2]} of disk." in page

@@ -1,12 +1,25 @@
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
+import tempfile
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from tests.plugins.postgres import Databases, with_database
+from tests.plugins.postgres import (
+    OWNER_NAME,
+    Databases,
+    remove_leftovers,
+    started_at,
+    with_database,
+)
 from tests.plugins.postgres_server import PostgresServer, is_alive
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def count_rows(url: str) -> int:
@@ -90,3 +103,29 @@ def test_the_database_is_replaced_and_nothing_else() -> None:
     """Another database of a server keeps host, user and options."""
     url = "postgresql://me@/postgres?host=/run/pg"
     assert with_database(url, "other") == "postgresql://me@/other?host=/run/pg"
+
+
+def test_only_the_server_of_a_run_that_ended_is_taken_for_a_leftover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run is known by its process and that process's ticks, which no change of a clock moves."""
+    mine, started = os.getpid(), started_at(os.getpid())
+    assert started is not None
+    assert started.isdigit()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    owners = {
+        "lives": f"{mine} {started}",
+        "ended": f"{ended.pid} {started}",
+        "other": f"{mine} {int(started) - 1}",
+    }
+    for name, owner in owners.items():
+        (tmp_path / f"tallgrass-pg-{name}").mkdir()
+        (tmp_path / f"tallgrass-pg-{name}" / OWNER_NAME).write_text(owner)
+    (tmp_path / "tallgrass-pg-unknown").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    remove_leftovers()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "tallgrass-pg-lives",
+        "tallgrass-pg-unknown",
+    ]

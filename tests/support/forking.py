@@ -27,6 +27,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from tests.support.fork_client import CONTROL
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -158,6 +160,19 @@ def _control() -> socket.socket:
 
     atexit.register(end)
     return mine
+
+
+def shell_program(folder: Path) -> tuple[dict[str, str], int]:
+    """Write a `tallgrass` for shells, forked as here, into a folder.
+
+    Return the variable that it needs, and the file that processes of the shell must inherit.
+    """
+    client = Path(__file__).with_name("fork_client.py")
+    script = f'#!/bin/sh\nexec {sys.executable} -S -E {client} "$@"\n'
+    (folder / "tallgrass").write_text(script, encoding="utf-8")
+    (folder / "tallgrass").chmod(0o755)
+    control = _control().fileno()
+    return {CONTROL: str(control)}, control
 
 
 # --- the server -----------------------------------------------------------------------------------

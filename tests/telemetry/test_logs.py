@@ -18,13 +18,13 @@ from tallgrass.sinks.protocol import Undelivered
 from tallgrass.telemetry.log_recorder import LogForm, LogRecorder
 from tallgrass.telemetry.names import EVENTS, SPANS, attribute_of
 from tests.cli.pipeline import make_feed, shares
+from tests.corpora.reading import cases, written
 from tests.pipeline.scene import Pipeline, thing, things
 from tests.replay.scene import Replays, Unreadable
 from tests.support.backends import Backend, prepare
 from tests.support.events import MemorySink
 from tests.support.outbox_roles import open_dispatcher
 from tests.support.recording import MemoryRecorder
-from tests.unit.test_redaction import CORPUS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,15 +33,12 @@ if TYPE_CHECKING:
     from tallgrass.ledger.unit import IngestUnit
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
-#: What begins another line or steers a terminal, and what a forger would write after it.
-FORGERIES = [
-    f"x{steering}2026-06-01T12:00:00.000000Z info worker_stopped handed_back=0"
-    for steering in (
-        "\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029",
-        "\x1b[2K\x1b[1A", "\x9b2K", "\x7f", "\x08" * 40, "\x00", "\u202e", "\u2066", "\ud800",
-        '"\n', '" \n', "\\\n", '\\"\n',
-    )
-]  # fmt: skip
+FORGED = "2026-06-01T12:00:00.000000Z info worker_stopped handed_back=0"
+#: What begins another line or steers a terminal, and how the log shows it.
+STEERING = [
+    (written(case["given"], case.get("times", 1)), case["shown"] * case.get("times", 1))
+    for case in cases("log_lines.toml", "steering")
+]
 
 
 def line_of(form: LogForm, name: str, **fields: object) -> str:
@@ -54,16 +51,21 @@ def line_of(form: LogForm, name: str, **fields: object) -> str:
 
 @pytest.mark.parametrize("form", LogForm)
 @pytest.mark.parametrize("key", ["message", "error_code", "queue"])
-@pytest.mark.parametrize("forged", FORGERIES, ids=range(len(FORGERIES)))
-def test_no_value_begins_another_line(form: LogForm, key: str, forged: str) -> None:
+@pytest.mark.parametrize(("steering", "shown"), STEERING, ids=range(len(STEERING)))
+def test_no_value_begins_another_line(form: LogForm, key: str, steering: str, shown: str) -> None:
     """Of the whole corpus not one extra record comes, by any rule of what ends a line."""
-    line = line_of(form, "message_poisoned", **{key: forged})
+    line = line_of(form, "message_poisoned", **{key: f"x{steering}{FORGED}"})
     assert len(line.splitlines()) == 1
     assert line.endswith("\n")
     assert line[:-1].isprintable()
     assert line[:-1].isascii()
     if form is LogForm.JSON:
-        assert json.loads(line)["event"] == "message_poisoned"
+        document = json.loads(line)
+        assert document["event"] == "message_poisoned"
+        told = document[attribute_of("message_poisoned", key)]
+    else:
+        told = json.loads(line.partition(f" {key}=")[2])
+    assert told == f"x{shown}{FORGED}"
 
 
 @given(st.text(max_size=80), st.sampled_from(LogForm))
@@ -78,7 +80,8 @@ def test_any_text_stays_in_its_line(text: str, form: LogForm) -> None:
 @pytest.mark.parametrize("field", ["message", "queue", "error_code"])
 def test_no_secret_of_the_corpus_passes_the_boundary(form: LogForm, field: str) -> None:
     """Whoever reports, whatever it forgot to redact: the log holds none of it."""
-    for message, secrets in CORPUS:
+    for case in cases("secrets.toml", "message"):
+        message, secrets = case["text"], case["gone"]
         line = line_of(form, "message_poisoned", **{field: f"failed: {message}"})
         key = attribute_of("message_poisoned", field)
         told = json.loads(line)[key] if form is LogForm.JSON else line.partition(f" {field}=")[2]
@@ -206,21 +209,12 @@ def test_a_failure_is_counted_and_is_one_structured_line(backend: Backend, tmp_p
 
 def canary(number: int) -> tuple[str, str]:
     """Return an error as a library would say it, and what of it must never be seen."""
-    token = f"cAnArY{number:03d}zQ"
-    place = f"38.{97170000 + number}"
-    forms = (
-        (f"login failed: password={token}", token),
-        (f"403: Authorization: Bearer {token}", token),
-        (f"cannot reach postgresql://svc:{token}@db/ledger", token),
-        (f"GET https://x.example/k?X-Amz-Signature={token}&n=1", token),
-        (f"{{'api_key': '{token}', 'n': 1}}", token),
-        (f"mail to {token}@example.com bounced", token),
-        (f"No such file: /home/{token}/x.nc", token),
-        (f"refused ghp_{token}{token}", token),
-        (f"station at {place}, -95.2353 rejected", place),
-        (f"\x1b[31m\nPOINT(-95.2353 {place}) is outside\u2028", place),
+    forms = cases("secrets.toml", "canary")
+    said: str = forms[number % len(forms)]["text"]
+    token, place = f"cAnArY{number:03d}zQ", f"38.{97170000 + number}"
+    return said.replace("TOKEN", token).replace("PLACE", place), (
+        token if "TOKEN" in said else place
     )
-    return forms[number % len(forms)]
 
 
 CANARIES = [canary(number) for number in range(50)]

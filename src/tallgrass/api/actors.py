@@ -1,4 +1,4 @@
-"""Actors: who may act, and in which role. A token is in one answer only, when it is made."""
+"""Actors: who may act, and in which role. A token is shown once, in the answer that makes it."""
 
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -33,7 +33,7 @@ Name = Annotated[str, Path(max_length=_NAME_MAX)]
 
 
 class NewActor(Body):
-    """Who shall act."""
+    """A new actor."""
 
     name: Annotated[Word, Field(max_length=_NAME_MAX)]
     role: Role = Field(

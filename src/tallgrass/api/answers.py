@@ -1,4 +1,4 @@
-"""Documents as answers: one JSON form, a tag each, nothing twice to who has it already."""
+"""Answers with documents: one JSON form, an ETag each, and 304 for a client that has it already."""
 
 from collections.abc import Mapping
 from http import HTTPStatus

@@ -65,7 +65,7 @@ class ApprovalWish(Body):
 
 
 class DecisionWish(Body):
-    """What an approver says."""
+    """The decision of an approver."""
 
     verdict: Verdict
     note: Annotated[str, Field(max_length=_NOTE_MAX)] = ""

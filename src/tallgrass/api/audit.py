@@ -1,4 +1,4 @@
-"""The audit log: who did what, whether nothing of it was changed, and the proof of the catalog."""
+"""The audit log: its entries, the check of its chain, and the verification of the catalog."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -40,7 +40,7 @@ Text = Annotated[str | None, Query(max_length=_TEXT_MAX)]
 
 
 class EntryOrder(StrEnum):
-    """By when entries were written."""
+    """The order of entries, by the time at which they were written."""
 
     OLDEST = "oldest"
     NEWEST = "newest"
@@ -61,7 +61,7 @@ class VerifyWish(UnitWish):
 
 
 class _Stopped(Exception):
-    """Ends a walk that somebody stopped; never leaves its job."""
+    """Raised to end a walk that somebody stopped; the job catches it."""
 
 
 @router.get(

@@ -1,4 +1,4 @@
-"""Bodies of writes: closed forms, whose texts any database can keep."""
+"""Bodies of writes: no unknown members, and only texts that both databases can store."""
 
 from typing import Annotated
 

@@ -32,7 +32,7 @@ router = APIRouter(prefix="/catalog", tags=["catalog"])
 
 
 class ValidateBody(Body):
-    """Which collections; none: all."""
+    """Which collections to validate; all if none is named."""
 
     collections: list[Annotated[Words, Field(max_length=_NAME_MAX)]] = Field(
         default=[], max_length=_NAMES_MAX

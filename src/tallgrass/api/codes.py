@@ -1,4 +1,4 @@
-"""What a code means and what to do about it: where a problem's `type` leads."""
+"""Explains codes; the `type` of a problem document leads here."""
 
 from http import HTTPStatus
 from typing import Annotated

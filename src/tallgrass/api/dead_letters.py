@@ -1,4 +1,4 @@
-"""Dead letters: what they died of, a plan of their way out, its drain, its report and its end."""
+"""Dead letters: classified, planned, drained, reported and closed."""
 
 import io
 from collections.abc import Sequence

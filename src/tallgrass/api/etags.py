@@ -1,7 +1,7 @@
-"""Versions: a reader who has the document already gets none, and a stale writer is refused.
+"""Entity tags: a reader who has a document already gets 304, and a stale writer is refused.
 
-A held unit's tag is its version. An action names the version that its page showed; where the record
-has moved on, nothing is done and the answer says what it is now.
+The tag of a unit is the version of its record. An action names the version that its page showed; if
+the record has changed since, nothing is done, and the answer tells the present state.
 """
 
 from collections.abc import Mapping
@@ -49,14 +49,14 @@ def version_in(header: str | None) -> int:
 
 
 def require_version(wanted: int, now: int, changed: Mapping[str, object]) -> None:
-    """Refuse an action on a record that moved on; `changed` says what it is now."""
+    """Refuse an action on a record that has changed; `changed` tells its present state."""
     if wanted != now:
         message = f"it has moved on: version {now}, not {wanted}"
         raise _moved_on(message, tag_of_version(now), changed)
 
 
 def require_tag(header: str | None, now: str, changed: Mapping[str, object]) -> None:
-    """The same for what has no version: its tag stands for all that it says."""
+    """Refuse an action on a document without a version that has changed, by its tag."""
     if header is None:
         raise _unnamed()
     if not matches(header, now):

@@ -1,9 +1,10 @@
 """Live figures: one reader for all who look, however many they are.
 
-A look costs some queries; whoever asks within its age gets the same. While somebody listens, a
-thread looks every few seconds and wakes the listeners; otherwise it looks seldom, so that the pages
-have a past to draw. Looks take a fifth of the time at most: those of a large ledger are longer, and
-come less often. A database that is away is a figure too: its error, until it answers again.
+A look at the pipeline costs some queries, so everybody who asks within a few seconds gets the same
+look. While somebody listens, a thread looks every few seconds and wakes the listeners; otherwise it
+looks now and then, so that charts have a past to draw. Looks take at most a fifth of the thread's
+time: on a large ledger a look takes longer, and looks come less often. If the database cannot be
+reached, the error is what listeners are shown, until the database answers again.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _LOG = logging.getLogger("tallgrass.api")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One look: what was found, or why nothing was."""
+    """The result of one look: an overview, or the error that prevented it."""
 
     number: int
     #: On the clock that only goes forward.
@@ -63,7 +64,7 @@ class Moment:
 
 
 class Figures:
-    """The latest look, and who waits for the next."""
+    """Holds the latest look, and wakes whoever waits for the next one."""
 
     def __init__(
         self,

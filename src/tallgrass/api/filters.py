@@ -1,4 +1,4 @@
-"""What several lists are filtered by."""
+"""Filters that several lists share."""
 
 from typing import Annotated, Final
 

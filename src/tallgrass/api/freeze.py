@@ -20,7 +20,7 @@ router = APIRouter(tags=["governance"])
 
 
 class Freeze(Body):
-    """What the freeze is to be."""
+    """Whether everything is to be frozen, and why."""
 
     is_on: bool = Field(description="on: ingest, replay, dispatch and nodes of all datasets stop")
     reason: Words

@@ -34,7 +34,7 @@ HEADERS: Final = {
 
 
 class Guards:
-    """Refuses strangers and excess, answers what nobody expected, and adds the headers."""
+    """Refuses foreign hosts and excessive requests, answers unexpected errors, adds headers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -65,7 +65,7 @@ class Guards:
 
 
 class SignedInOnly:
-    """Lets nobody reach another application who is not signed in."""
+    """Lets only those who are signed in reach the application behind it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,8 +1,9 @@
 """By which names the server may be addressed, and from which pages it may be written to.
 
-A page of a stranger that has the name of its host point to this machine (DNS rebinding) sends that
-name as Host, so a name that is not known is refused before anything is looked at. Writes and the
-API are open to pages of this very origin alone; another port of this machine is another origin.
+A stranger's page can let the name of its own host point to this machine (DNS rebinding). The
+browser then sends that name as Host, so a request under an unknown name is refused before anything
+else is looked at. Writes and the API can be used only from pages of this very origin; another port
+of this machine is another origin.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What buckets hold against what the ledger knows: backfill and reconcile, in the background."""
+"""Backfill and reconcile as background jobs: what buckets hold, and what the ledger knows."""
 
 from contextlib import closing
 from datetime import datetime, timedelta
@@ -41,7 +41,7 @@ Buckets = Annotated[list[Name], Field(max_length=_BUCKETS_MAX)]
 
 
 class BackfillBody(Body):
-    """What is to be made due, and on what grounds."""
+    """A backfill: which objects, and why."""
 
     dataset: Name
     since: Name | None = None

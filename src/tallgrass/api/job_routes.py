@@ -1,4 +1,4 @@
-"""Jobs: what runs in this server's background, and what it came to."""
+"""Jobs: what runs in the background of this server, and the results."""
 
 from http import HTTPStatus
 from typing import Annotated

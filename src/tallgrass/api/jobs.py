@@ -1,8 +1,8 @@
 """Work that outlives a request: started by one, watched by others, ended in good order.
 
-One job of a kind at a time. What a job has come to is kept for a while, in memory only: the truth
-of its work is in the database, and what was cut off there can be begun again as the command line
-does.
+At most one job of each kind runs at a time. The result of a job is kept for a while, in memory
+only: what its work did is in the database, and work that was cut off can be taken up again, as by
+the command line.
 """
 
 import logging
@@ -70,7 +70,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobSide:
-    """What the work of a job has of its job: a wish to stop, and somebody who looks on."""
+    """What a job hands to its work: whether to stop, and where to report progress."""
 
     _stop: threading.Event
     #: Tell how far it is; the last word counts.

@@ -1,4 +1,4 @@
-"""How much one may ask: sizes of a request, and requests in a time."""
+"""Limits: how large a request may be, and how many may come in a minute."""
 
 import threading
 from collections import OrderedDict
@@ -25,7 +25,7 @@ class _Bucket:
 
 
 class Buckets:
-    """A bucket of tokens for each key, refilled evenly; what was not seen for long is forgotten."""
+    """A token bucket for each key, refilled evenly; a key not seen for long is forgotten."""
 
     def __init__(self, per_minute: float, *, monotonic: Callable[[], float]) -> None:
         self._size = float(per_minute)

@@ -1,4 +1,4 @@
-"""Live figures as server-sent events: the same document as `/status`, each time it was read."""
+"""Live figures as server-sent events: the document of `/status`, after each look."""
 
 from collections.abc import AsyncIterator
 from functools import partial

@@ -1,4 +1,4 @@
-"""Runs of reliable nodes: what their journals tell, their budgets, their cache, the way back."""
+"""Runs of reliable nodes: journals, error budgets, the cache, and clearing failed nodes."""
 
 from datetime import timedelta
 from http import HTTPStatus

@@ -1,4 +1,4 @@
-"""What is made of a look once, however many ask for it."""
+"""Results that are computed once for each look, however many readers ask for them."""
 
 import threading
 from collections.abc import Callable, Hashable
@@ -8,7 +8,7 @@ Made = TypeVar("Made")
 
 
 class Once(Generic[Made]):
-    """Keeps what was made of the latest look: a page of which fifty are open is rendered once."""
+    """Keeps what was made from the latest look: a page with fifty readers is rendered once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Parameters that a route does not know are refused: a mistyped filter would filter nothing."""
+"""Refuses parameters that a route does not know: a mistyped filter would be ignored in silence."""
 
 from typing import Any
 

@@ -1,7 +1,8 @@
-"""Errors as RFC 9457 has them: one form for every answer that is not what was asked for.
+"""Errors as problem documents (RFC 9457), in one form for all routes.
 
-Each names its code of the closed registry, which `tallgrass explain` and `/api/v1/codes` tell of,
-and what to do. Nothing of a stack trace, of credentials or of the machine ever goes out.
+Each problem has a code of the closed registry, which `tallgrass explain` and `/api/v1/codes`
+explain, and says what to do. No stack trace, no credentials and nothing about the machine is ever
+sent.
 """
 
 import logging

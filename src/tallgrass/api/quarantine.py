@@ -44,14 +44,14 @@ Name = Annotated[Words, Field(max_length=TEXT_MAX)]
 
 
 class HeldUnit(Body):
-    """A unit as somebody saw it."""
+    """A unit, at the version that somebody saw."""
 
     wal_id: Name
     version: int = Field(ge=0, le=2**63 - 1)
 
 
 class UnitsBody(Body):
-    """Units as somebody saw them, and why they shall be held, or released."""
+    """Units, at the versions that somebody saw, and why they are to be held or released."""
 
     units: list[HeldUnit] = Field(min_length=1, max_length=RELEASE_UNITS_MAX)
     reason: Words

@@ -38,7 +38,7 @@ router = APIRouter(tags=["records"])
 
 
 class Order(StrEnum):
-    """By data time."""
+    """The order of records, by data time."""
 
     OLDEST = "oldest"
     NEWEST = "newest"

@@ -34,7 +34,7 @@ State = Literal["open", "closed"]
 
 
 class NewReference(Body):
-    """What is opened."""
+    """A change record or an incident to open."""
 
     ref: Annotated[Word, Field(max_length=_REF_MAX)]
     title: Words
@@ -42,7 +42,7 @@ class NewReference(Body):
 
 
 class Closing(Body):
-    """How it ended."""
+    """How a change or an incident ended."""
 
     resolution: Words
 

@@ -38,7 +38,7 @@ Sha256 = Annotated[str, Path(max_length=_SHA256_MAX, description="of the plan's 
 
 
 class PlanQuestion(ReplayWish):
-    """A wish, and how much is told of its plan."""
+    """A wish for a replay, and how many rows of its plan to return."""
 
     rows: Annotated[int, Field(ge=0, le=_ROWS_MAX)] = ROWS_SHOWN
     compare: bool = Field(default=False, description="also tell what a re-run would change")

@@ -1,8 +1,8 @@
 """A replay run in the server's background: begun by one request, watched by others.
 
-What it needs is asked for before the request is answered: guards, references, the approval. What
-then runs ends by itself, by a stop, or with the server, and goes on later as `tallgrass replay
---replay-run-id` does.
+Guards, references and the approval are checked before the request is answered. The run then ends by
+itself, is stopped, or ends with the server; it can be taken up later, as by `tallgrass replay
+--replay-run-id`.
 """
 
 from collections.abc import Mapping

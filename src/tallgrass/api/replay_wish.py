@@ -32,7 +32,7 @@ Names = Annotated[list[Word], Field(max_length=NAMES_MAX)]
 
 
 class UnitWish(Body):
-    """Which units, whatever became of them."""
+    """A choice of units, whatever their state."""
 
     dataset: WordList = Field(default_factory=list)
     bucket_prefix: Text | None = None
@@ -74,7 +74,7 @@ class UnitWish(Body):
 
 
 class ReplayWish(UnitWish):
-    """Which units by their state, too; why, and under which references."""
+    """A choice of units, by their state too, with the reason and the references of the replay."""
 
     status: WordList = Field(default_factory=list)
     error_code: WordList = Field(default_factory=list)

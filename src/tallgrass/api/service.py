@@ -35,7 +35,7 @@ _SIGNING_MAX = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """One server; `close` ends it."""
+    """Everything that belongs to one running server; `close` ends it."""
 
     config: Config
     catalogue: Catalogue

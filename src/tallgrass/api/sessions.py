@@ -1,8 +1,9 @@
 """Who is signed in at a browser: in memory alone, so that nothing of it outlives the server.
 
-A session begins with a one-time link, which whoever started the server sees in their terminal, or
-with an actor's token. It ends by itself, by signing out, or when the actor's token is void. Ids and
-links are kept as hashes; a look at the memory of another request tells none of them.
+A session begins with a one-time link, which is printed in the terminal of whoever started the
+server, or with an actor's token. It ends after a time, by signing out, or when the actor's token is
+void. Ids and links are kept as hashes, so that nobody who reads the server's memory learns a usable
+one.
 """
 
 import hmac

@@ -1,7 +1,7 @@
-"""Who asks: a Bearer token of an actor, or the session of a browser. Nobody else reads a thing.
+"""Who sends a request: an actor with a bearer token, a browser with a session, or nobody.
 
-Actors and roles are those of governance; there is no second store of users. Each store checks the
-token again inside the transaction of a write, so what is decided here only says no earlier.
+Actors and roles are those of governance; there is no second list of users. Stores check the token
+again inside the transaction of every write, so a refusal here only comes earlier.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Where the pipeline stands, and what of its promises is kept."""
+"""The state of the pipeline, and of its promises."""
 
 from typing import Annotated
 

@@ -1,7 +1,7 @@
-"""Long answers, line by line: memory does not grow with them, and one at a time is sent.
+"""Long answers, sent line by line, so that memory does not grow with them.
 
-A stream holds a connection for as long as it is read, so it has one of its own, and only few are
-served at once.
+A stream holds a database connection for as long as it is read. So each stream has a connection of
+its own, and only a few streams are served at once.
 """
 
 import threading
@@ -31,7 +31,7 @@ LINES: Final[dict[int | str, dict[str, Any]]] = {
 
 
 class Lines(StreamingResponse):
-    """Lines that are read as they are sent; however it ends, connection and place are free."""
+    """Lines that are read while they are sent; however that ends, connection and slot are freed."""
 
     def __init__(
         self, stores: Stores, making: Callable[[Stores], Iterator[bytes]], name: str

@@ -23,7 +23,7 @@ router = APIRouter(tags=["governance"])
 
 
 class Turn(Body):
-    """What a switch is to be."""
+    """Whether a switch is to be on, and why."""
 
     is_on: bool = Field(description="on: the work stops")
     reason: Words

@@ -1,4 +1,4 @@
-"""Approvals asked for, found and listed: by the command line, the API and the pages alike."""
+"""Requests for approvals, made, found and listed: for the command line, the API and the pages."""
 
 import uuid
 from collections import deque
@@ -28,7 +28,7 @@ from tallgrass.views.places import telling_of, told
 
 
 def subject_of_plan(lines: BinaryIO) -> Subject:
-    """Read a plan whole: its hash, and what its rows come to rather than what it says of them."""
+    """Read a whole plan; return its hash, and a summary that is counted from its rows."""
     from tallgrass.nodes import clear_plan, rerun_plan  # noqa: PLC0415 - 80 ms for few plans
 
     data = lines.read(PLAN_BYTES_MAX + 1)
@@ -55,7 +55,7 @@ def subject_of_plan(lines: BinaryIO) -> Subject:
 
 
 def subject_of_release(stores: Stores, policies: Policies, names: Sequence[str]) -> Subject:
-    """Return what a release of quarantined units asks for: them as they are now."""
+    """Return the subject of a release: the quarantined units at their present versions."""
     if len(names) > RELEASE_UNITS_MAX:
         raise InvalidInput(f"a release names at most {RELEASE_UNITS_MAX:,} units")
     records = [stores.reader.record(name) for name in dict.fromkeys(names)]
@@ -86,7 +86,7 @@ def page_of_approvals(
     after: str | None = None,
     limit: int,
 ) -> tuple[list[tuple[Approval, ApprovalState]], str | None]:
-    """Return a page, newest first, and the id that the next one goes on after."""
+    """Return a page, newest first, and the id after which the next page begins."""
     matching = (
         (approval, now)
         for approval, now in stores.approvals.each(after=after)

@@ -69,7 +69,7 @@ def contradictions(anchors: Sequence[Anchor]) -> list[int]:
 
 
 def append_anchor(path: Path, head: Anchor, sealed_at: datetime) -> None:
-    """Add a head to the file and wait until it is on the disk; of one that fails nothing stays."""
+    """Add a head to the file and wait until it is on disk; a write that fails leaves nothing."""
     line = {
         "position": head.position,
         "chain_hash": head.chain_hash,

@@ -1,4 +1,4 @@
-"""The audit log sealed and checked against its anchors: by commands, programs and pages alike."""
+"""Seals the audit log and checks it against its anchors, for commands, the API and pages."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,14 +66,14 @@ class ChainReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heads:
-    """What an anchor file says; None: there is none."""
+    """An anchor file and the heads in it; None where there is no file."""
 
     anchor_file: Path | None
     anchors: list[Anchor]
 
 
 def heads_to_extend(config: Config, given: Path | None = None) -> Heads:
-    """Read the file that a new head goes to; one that cannot be written is refused."""
+    """Read the anchor file that a new head goes to; a file that cannot be written is refused."""
     path = given or Path(config.text("audit.anchor_file"))
     anchors = read_anchors(path) if path.exists() else []
     require_writable(path)
@@ -81,7 +81,7 @@ def heads_to_extend(config: Config, given: Path | None = None) -> Heads:
 
 
 def heads_to_check(config: Config, given: Path | None = None) -> Heads:
-    """Read the file to check against: one that was named must be there, the default one may."""
+    """Read the anchor file to check against; only the default one may be missing."""
     path = given or Path(config.text("audit.anchor_file"))
     named = given is not None or config.origins["audit.anchor_file"] != "default"
     if not named and not path.exists():

@@ -57,7 +57,7 @@ class BackfillRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a backfill meets outside: time, a wish to stop, somebody who looks on."""
+    """What a backfill needs from outside: time, a way to stop it, a callback for progress."""
 
     stop: Callable[[], bool] = lambda: False
     progress: Callable[[BackfillReport], None] = lambda _report: None
@@ -67,9 +67,9 @@ class Surroundings:
 
 
 def order_of(config: Config, catalogue: Catalogue, request: BackfillRequest) -> BackfillOrder:
-    """Return the order of a request; what cannot be, or the gate refuses, is raised.
+    """Return the order of a request; an impossible one, or one that the gate refuses, is raised.
 
-    A switch stops nothing here: what is recorded waits until it is back.
+    A kill switch does not stop a backfill: units are recorded, and wait until the switch is off.
     """
     dataset = catalogue.named(request.dataset)
     _require_scope(request)

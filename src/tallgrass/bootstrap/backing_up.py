@@ -27,8 +27,8 @@ def back_up(config: Config, folder: Path, *, queue_only: bool = False) -> list[B
     """Copy the embedded queue, then the ledger, into a new folder.
 
     In this order: a message that the copied queue still has is at worst a duplicate for the copied
-    ledger. The other way round a message could be in neither. If one cannot be copied the folder
-    stays empty: half a backup is taken for a whole one, and is in the way of the next try.
+    ledger. The other way round a message could be in neither. If a file cannot be copied, the
+    folder stays empty: half a backup could be taken for a whole one, and would block the next try.
     """
     database, queue = config.text("database.url"), config.text("queue.url")
     if not queue_only and not database.startswith(_SQLITE):

@@ -44,7 +44,7 @@ def _require_known(exceptions: Iterable[str], datasets: Sequence[str]) -> None:
 
 
 def config_file(config: Config) -> str | None:
-    """Return the file that it was read from."""
+    """Return the file that the configuration was read from."""
     return None if config.file is None else str(config.file)
 
 
@@ -54,7 +54,7 @@ def shown(value: Value) -> Value:
 
 
 def shown_tables(config: Config) -> dict[str, Any]:
-    """Return the tables; an address in them may hold credentials, as a setting may."""
+    """Return the tables without credentials: their addresses may hold some, as settings may."""
     return {key: _without_credentials(value) for key, value in config.tables.items()}
 
 

@@ -68,9 +68,9 @@ def make_replay_queue(config: Config, replay_run_id: str) -> str:
 
 
 def remove_replay_queue(config: Config, replay_run_id: str) -> bool | None:
-    """Remove the queue of a run if it is empty; None where there is none, False where it is not.
+    """Remove the queue of a run; return None if it has none, False if its queue is not empty.
 
-    What died in an embedded one goes to the main queue's dead letters first.
+    What died in an embedded queue of a run goes to the main queue's dead letters first.
     """
     url = replay_queue_url(config.text("queue.url"), replay_run_id)
     if not bring_letters_home(config, replay_run_id):
@@ -88,9 +88,9 @@ def remove_replay_queue(config: Config, replay_run_id: str) -> bool | None:
 
 
 def bring_letters_home(config: Config, replay_run_id: str) -> bool:
-    """Tell whether a run has a queue; what died in an embedded one goes to the main one's letters.
+    """Tell whether a run has a queue; move what died in an embedded one to the main dead letters.
 
-    On SQS it died there: the queue of a run has the main one's redrive policy.
+    On SQS nothing needs to be moved: the queue of a run has the main queue's redrive policy.
     """
     url = replay_queue_url(config.text("queue.url"), replay_run_id)
     if not url.startswith(_SQLITE):

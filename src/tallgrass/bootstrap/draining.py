@@ -239,7 +239,7 @@ class DeadLetterDesk:
         by: Acting,
         run: Run | None = None,
     ) -> DrainReport:
-        """Take the letters of a run out; one that was not begun is registered or resumed first."""
+        """Take the letters of a run out; register or resume the run first if it is not given."""
         run = run or self.begin(prepared, by=by)
         stores, plan = self._stores, prepared.plan
         stores.drains.plan(run, plan.rows)
@@ -293,8 +293,8 @@ class DeadLetterDesk:
     def close(self, run: Run, *, by: Acting) -> tuple[DrainReport, bool]:
         """Settle a run's records and remove its queue; refused while anything may be in there.
 
-        The ledger is asked before the queue: what was sent and is not at an end there may be in
-        the queue, whatever that counts.
+        The ledger is asked before the queue: a letter that was sent, and whose units have not ended
+        in the ledger, may still be in the queue, whatever the queue counts.
         """
         stores, run_id = self._stores, run.order.replay_run_id
         has_queue = bring_letters_home(self._config, run_id)

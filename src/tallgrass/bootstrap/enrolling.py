@@ -1,4 +1,4 @@
-"""Actors added and given new tokens: by commands, programs and pages alike."""
+"""Adds actors and gives them new tokens, for commands, the API and pages."""
 
 import secrets
 

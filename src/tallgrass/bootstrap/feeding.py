@@ -1,4 +1,4 @@
-"""Poison messages fed again, by the command line, the API and the pages alike."""
+"""Feeds poison messages to the queue again, for the command line, the API and the pages."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

@@ -86,7 +86,7 @@ class FollowReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """What following meets outside."""
+    """One call of `follow`, with what it needs from outside."""
 
     stop: Callable[[], bool] = lambda: False
     #: After each listing and its work.

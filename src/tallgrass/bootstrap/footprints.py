@@ -85,9 +85,10 @@ def read_newest_of_each(
     datasets: Sequence[str],
     size: int,
 ) -> Footprints:
-    """Return the newest footprints of each dataset, `size` at most of all together.
+    """Return the newest footprints of each dataset, at most `size` in all.
 
-    A forecast lies ahead of every measurement: merged by time alone it would hide all others.
+    The time of a forecast is ahead of every measurement: merged by time alone, forecasts would
+    hide everything else.
     """
     share = max(1, size // max(1, len(datasets)))
     pages = [

@@ -41,7 +41,7 @@ def open_releases(config: Config, stores: Stores) -> Releases:
 
 
 def hold_units(stores: Stores, names: Sequence[str], *, reason: str, by: Acting) -> Moved:
-    """Take units out of the flow, as they are now; one that cannot be held is told with why."""
+    """Take units out of the flow as they are now; tell which cannot be held, and why."""
     records = [stores.reader.record(name) for name in names]
     if not records:
         raise InvalidInput("say which units are to be held")
@@ -96,7 +96,7 @@ def released_document(released: Released) -> dict[str, object]:
 
 
 def held_by(stores: Stores, record: WalRecord) -> HistoryEvent:
-    """Return the edge into quarantine; a unit that is not held is refused."""
+    """Return the transition into quarantine of a unit; one that is not held is refused."""
     if record.status is not Status.QUARANTINED:
         raise InvalidInput(f"{record.wal_id} is {record.status.value}, not quarantined")
     into = [

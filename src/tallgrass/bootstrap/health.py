@@ -1,4 +1,4 @@
-"""How the pipeline is: read from database and queue, by reading only."""
+"""The health of the pipeline, read from database and queue without writing."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -129,9 +129,10 @@ def read_slos(
     window_days: float = WINDOW_DAYS,
     most: int | None = None,
 ) -> tuple[SloState, ...]:
-    """Judge the promises by the units whose data are of the window.
+    """Judge the promises by the units whose data time lies in the window.
 
-    Times are those of `sample` successes a dataset; of all together, `most` if it is given.
+    Durations are taken from `sample` succeeded units of each dataset, and from at most `most` in
+    all, where that is given.
     """
     since = now - timedelta(days=window_days)
     window = HealthReader(stores.database).window(since, sample, most)
@@ -140,7 +141,7 @@ def read_slos(
 
 
 def slo_facts(window: Window, promised: set[str]) -> SloFacts:
-    """Return a window as the promises see it; clocks differ, so no time is below zero."""
+    """Return the facts of a window that the promises are judged by; no duration is below zero."""
     return SloFacts(
         waits_s=[
             max(0.0, (one.claimed_at - one.event_time).total_seconds())

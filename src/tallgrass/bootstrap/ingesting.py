@@ -63,9 +63,9 @@ def ingest(
 ) -> LoopReport:
     """Run one worker process until it is told to stop, or until its work is done.
 
-    What its queue brings that is new to the ledger is work of the replay run that is given.
-    A process that slept past its lease is fenced and can write nothing more under it. It lives, so
-    it goes on under a new one.
+    With `replay_run_id`, units that the queue brings and the ledger does not know yet are counted
+    as work of that replay run. A process that slept past its lease is fenced and can write nothing
+    more under that lease; since the process is alive, it goes on under a new one.
     """
     # First, as settings that cannot be used must leave no lease behind.
     door = open_door(config, recorder)
@@ -172,6 +172,6 @@ def _looping(
 
 
 def _wait_s(config: Config, until: Until) -> float:
-    """Return how long a receive waits; a loop that ends by itself is not to wait for ever more."""
+    """Return how long a receive waits: briefly where the loop ends as soon as nothing is left."""
     wait_s = config.number("queue.wait_s")
     return wait_s if until is Until.STOPPED else min(wait_s, _LAST_WAIT_S)

@@ -50,7 +50,7 @@ def _open_plain(config: Config) -> PlainPages | None:
 def buckets_of(dataset: Dataset, chosen: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the buckets to list, as ``scheme://name``: those of the provider, or the chosen ones.
 
-    A chosen one is named with or without its scheme, and may be a mirror's.
+    A chosen bucket is named with or without its scheme, and may be that of a mirror.
     """
     scheme = _scheme(dataset.provider)
     if not chosen:

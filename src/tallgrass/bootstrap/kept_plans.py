@@ -1,8 +1,8 @@
 """Plans that a server keeps: from the request for an approval until their run has ended.
 
-A file each, named by the SHA-256 of its bytes, so that what is run is what was approved, also after
-a new start of the server. Who loses the folder loses no more than the way on: plans can be brought
-again, and no plan gives a right.
+Each plan is a file, named by the SHA-256 of its bytes, so that what is run is what was approved,
+also after the server was started again. If the folder is lost, nothing else is: a plan can be
+uploaded again, and a plan by itself gives nobody any right.
 """
 
 import os

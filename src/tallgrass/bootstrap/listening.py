@@ -1,4 +1,4 @@
-"""Sockets that have their address before anything says so."""
+"""Sockets that are bound before their address is told to anybody."""
 
 import socket
 

@@ -41,7 +41,7 @@ def metered(
 
 
 def energy_coefficients(config: Config) -> EnergyCoefficients:
-    """Return the configured figures; such as are not the source's own need a source."""
+    """Return the configured figures; whoever changes a published one must name its source."""
     plain = EnergyCoefficients()
     given = {name: config.values[f"telemetry.energy_{name}"] for name in _names()}
     changed = {

@@ -1,4 +1,4 @@
-"""Collections that somebody names: a name that there is not is refused."""
+"""Collections that somebody names: a name that no collection has is refused."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The approved way back for a node that failed for good."""
+"""Lets a node that failed for good run again, under an approval."""
 
 from pathlib import Path
 

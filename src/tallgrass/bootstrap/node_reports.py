@@ -1,4 +1,4 @@
-"""What reliable nodes wrote down, read for the command line, the API and the pages alike."""
+"""Reads the journals of reliable nodes, for the command line, the API and the pages."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -14,11 +14,10 @@ from tallgrass.nodes.wal_store import WalStore
 def newest_runs(
     root: Path, wanted: RunStatus | None, limit: int, *, among: int | None = None
 ) -> tuple[list[RunSummary], bool]:
-    """Return the newest runs that stand so, and whether there are more of them.
+    """Return the newest runs with the wanted status, and whether there are more of them.
 
-    No more journals are read than it takes.
-
-    With `among`, only so many of the newest are looked at, however few stand so.
+    No more journals are read than it takes. With `among`, only that many of the newest runs are
+    looked at, however few of them have the status.
     """
     wal = WalStore(root / "wal")
     found = (_summary(wal, run_id) for run_id in islice(wal.newest_run_ids(), among))

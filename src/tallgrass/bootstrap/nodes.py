@@ -103,7 +103,7 @@ class GovernanceDesk:
 
 
 class _Reruns:
-    """The desk as the error budget asks it."""
+    """The governance desk, in the form in which the error budget asks for approvals."""
 
     def __init__(self, desk: GovernanceDesk) -> None:
         self._desk = desk

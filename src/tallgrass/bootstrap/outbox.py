@@ -33,7 +33,7 @@ _SQLITE = "sqlite:///"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchResult:
-    """What dispatchers did, and what they leave."""
+    """What dispatchers delivered, and what is still undelivered."""
 
     report: DispatchReport
     #: Of the targets that were dispatched to.

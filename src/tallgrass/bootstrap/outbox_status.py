@@ -51,7 +51,7 @@ class OutboxStatus:
         return self.counts.get(name, TargetCounts(target=name, dispatched=0))
 
     def down(self, name: str) -> LastFailure | None:
-        """Return how a target failed that may be left alone by now, as it is down."""
+        """Return how a target failed last, if it seems to be down and may be paused."""
         failure = self.failures.get(name)
         return failure if failure is not None and failure.error_code in DOWN else None
 
@@ -75,7 +75,7 @@ def read_outbox_status(
 
 
 def require_target(config: Config, stores: Stores, name: str) -> None:
-    """Refuse a target that nobody knows; one that is declared no more may have events still."""
+    """Refuse an unknown target; one that is no longer declared may still have events."""
     known = {*config.routing.targets, *stores.deliveries.counts()}
     if name not in known:
         hint = did_you_mean(name, known)

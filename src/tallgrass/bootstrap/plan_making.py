@@ -1,4 +1,4 @@
-"""A plan for somebody who looks at it in a page or by a program: bounded, and kept if wanted."""
+"""Plans for the pages and the API: bounded in size, and kept on the server if wanted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ COMPARED_MAX: Final = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadePlan:
-    """A plan with its first rows; those that are put to work come before those left alone."""
+    """A plan with its first rows: units that would be put to work come first."""
 
     document: dict[str, Any]
     rows: list[dict[str, Any]]
@@ -33,7 +33,7 @@ class MadePlan:
 
 
 def datasets_of_ledger(stores: Stores) -> list[str]:
-    """Return the datasets of which the ledger has units; a jump through an index, however many."""
+    """Return the datasets of which the ledger has units; the cost does not grow with the units."""
     return PlanReader(stores.database).datasets(Selection(), None)
 
 

@@ -62,7 +62,7 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A plan that is made while it is read: take its first line, its rows, then its summary."""
+    """A plan that is made while it is read: take its header, then its rows, then its summary."""
 
     stream: PlanStream
     #: Guards that fire whatever the candidates are.
@@ -82,7 +82,7 @@ class Plan:
         return self.stream.rows(self._reader.candidates(selection, self._named, self._datasets))
 
     def findings(self) -> list[Finding]:
-        """Return all guards that would fire; whole once all rows were taken."""
+        """Return all guards that would fire; complete only after all rows were taken."""
         return [*self.standing, *self.stream.summary.guards(self.header)]
 
     def scope(self) -> dict[str, int] | None:
@@ -92,7 +92,7 @@ class Plan:
         return self._reader.scope(self.header.selection, self._datasets)
 
     def document(self) -> dict[str, object]:
-        """Return what the plan comes to; its rows have passed."""
+        """Return the summary of the plan; call it after all rows were taken."""
         return {
             "header": self.header.document(),
             "summary": self.stream.summary.document(self.header.caps),
@@ -114,7 +114,7 @@ def request_of(  # noqa: PLR0913 - one a condition of the run
     expected: tuple[str, ...] = (),
     forced: bool = False,
 ) -> PlanRequest:
-    """Return what is asked for by words and by a saved selection; words come first."""
+    """Return the request made by options and by a saved selection; options come first."""
     saved = selected.saved
     return PlanRequest(
         selection=require_conditions(selected),
@@ -253,7 +253,7 @@ def gate_denies(policies: Policies, off: SwitchedOff, mode: ReplayMode) -> Denie
 
 
 def require_known_datasets(selection: Selection, known: Sequence[str]) -> None:
-    """Refuse a dataset that nobody knows: whoever names one means that one."""
+    """Refuse an unknown dataset: a mistyped name must not select nothing in silence."""
     for name in (*selection.datasets, *selection.datasets_exclude):
         if name not in known:
             hint = nearest_or_all(name, sorted(set(known)))

@@ -1,4 +1,4 @@
-"""What a re-run of units would change, made of what the ledger keeps: nothing here writes."""
+"""What a re-run would change in items, computed from the kept evidence; nothing here writes."""
 
 from collections import Counter
 from collections.abc import Iterator

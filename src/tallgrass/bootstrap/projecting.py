@@ -1,4 +1,4 @@
-"""Keeping the catalog's copy in pgstac: once, or for as long as nobody says stop."""
+"""Copies the catalog to pgstac: once, or again and again until it is told to stop."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""What a proof reads from a database, for those who may not reach into storage."""
+"""What proofs read from a database, offered to modules that may not import storage."""
 
 from tallgrass.storage.proofs import Counts, applied_etags, count_for_proof, stored_items
 

@@ -7,7 +7,7 @@ from tallgrass.outbox.publishing import Publisher
 
 
 def open_publisher(config: Config) -> Publisher:
-    """Return who publishes by the configuration: its routes, its size limit, its policies.
+    """Return a publisher that follows the configuration: its routes, size limit and policies.
 
     It reads the datasets' files, so make one and keep it.
     """

@@ -16,7 +16,7 @@ _SETTINGS = {
 
 
 def require_queue(config: Config) -> QueueStatus:
-    """Count what waits; a queue that was never made is an error."""
+    """Return the counts of the queue; a queue that does not exist is an error."""
     found = read_queue_status(config)
     if found is None:
         message = f"queue {config.text('queue.name')}: nothing is at {queue_url(config)}"
@@ -35,7 +35,7 @@ def queue_url(config: Config) -> str:
 
 
 def queue_settings(config: Config) -> dict[str, object]:
-    """Return the settings that count for it."""
+    """Return the settings that apply to the queue."""
     return {name: config.values[f"queue.{name}"] for name in _SETTINGS[queue_kind(config)]}
 
 

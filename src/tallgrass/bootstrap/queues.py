@@ -1,4 +1,4 @@
-"""The queue."""
+"""Opens the configured queue: the embedded one, or SQS."""
 
 import random
 import time

@@ -1,7 +1,7 @@
 """A replay run before it begins: its plan is whole, its guards are asked, nothing is written.
 
-A plan comes from a selection, from a file, or is what is left of a run that was broken off. A file
-that nobody approved gives no more rights than the flags that could have made it.
+A plan comes from a selection, from a file, or from what is left of a run that was broken off. A
+plan file that nobody approved gives no more rights than the options that could have made it.
 """
 
 import tempfile

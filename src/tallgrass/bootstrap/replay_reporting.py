@@ -1,4 +1,4 @@
-"""Telemetry of what replays, drains or backfills: sent where a collector is named, else none."""
+"""Telemetry of replays, drains and backfills: sent to a collector if one is named."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -13,7 +13,7 @@ from tallgrass.telemetry.replay_report import reported_command
 def recorded(config: Config, command: str) -> AbstractContextManager[Recorder]:
     """Record what one call of a command does.
 
-    The port at which workers answer Prometheus is theirs, not this one's.
+    It opens no port for Prometheus: `telemetry.metrics_port` is for workers.
     """
     own = replace(config, values={**config.values, "telemetry.metrics_port": 0})
     return open_recorder(own, None, command=command)

@@ -1,4 +1,4 @@
-"""Replay runs looked up: by commands, programs and pages alike; only read."""
+"""Reads replay runs, for commands, the API and pages."""
 
 from collections.abc import Iterator
 from itertools import islice

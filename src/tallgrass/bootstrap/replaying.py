@@ -147,7 +147,7 @@ def _queue_age_s(config: Config, clock: Clock) -> float:
 
 
 def begin_replay(stores: Stores, prepared: Prepared, *, by: Acting) -> Run:
-    """Register the run, or take it up again; without the approval that it needs it is refused."""
+    """Register the run, or take it up again; refuse it without the approval that it needs."""
     order = prepared.order
     if prepared.resumed is None:
         return stores.replays.register(order, by=by, needed=prepared.needed)

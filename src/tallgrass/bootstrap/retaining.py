@@ -1,7 +1,8 @@
 """Retention: old rows go to archives, step by step, and archives are searched and read back.
 
-The order is what keeps everything: a whole file, its record and hash in one transaction, the file
-read back, and only then do rows leave. Killed anywhere, the next call goes on where this one ended.
+The order of the steps is what loses nothing: a whole file is written, its record and hash are
+committed together, the file is read back, and only then do rows leave. If a call is killed
+anywhere, the next one goes on from there.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence

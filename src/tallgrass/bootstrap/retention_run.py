@@ -31,7 +31,7 @@ class RetentionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionAround:
-    """What it meets outside: a wish to stop, and somebody who looks on."""
+    """What a run needs from outside: a way to stop it, and a callback for progress."""
 
     stop: Callable[[], bool] = lambda: False
     sleep: Callable[[float], object] = time.sleep
@@ -39,7 +39,7 @@ class RetentionAround:
 
 
 class _Stopped(Exception):
-    """Somebody wants it to end while a file is written; the half file goes."""
+    """Raised when somebody stops the run while a file is written; the half file is removed."""
 
 
 def apply_retention(

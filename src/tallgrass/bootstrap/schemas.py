@@ -34,7 +34,8 @@ def open_validator(
 ) -> "StacValidator":
     """Return a validator over the shipped schemas and those of folders.
 
-    With `fetch`, what is found nowhere is fetched and kept in the cache; kept ones need no `fetch`.
+    With `fetch`, a schema that is found nowhere is fetched and kept in the cache. A schema that is
+    in the cache is used without `fetch` too.
     """
     try:
         from tallgrass.stac.validation import StacValidator  # noqa: PLC0415 - optional extra

@@ -14,7 +14,7 @@ WAIT_S = 5.0
 
 
 class StorePool:
-    """Lends stores. What broke is closed, never lent again: the next request opens anew."""
+    """Lends stores. Stores whose connection broke are closed; the next request opens new ones."""
 
     def __init__(
         self,

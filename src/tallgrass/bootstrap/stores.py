@@ -62,7 +62,8 @@ class Stores:
     database: Database
     runner: TransactionRunner
     config: Config
-    #: Attempts keep its version; without it, that of the settings alone.
+    #: The datasets. Attempts record a version of settings and datasets, or without it of the
+    #: settings alone.
     catalogue: Catalogue | None
     ids: Callable[[], uuid.UUID]
     draw: Callable[[], float]
@@ -260,8 +261,9 @@ def open_stores(  # noqa: PLR0913 - everything can be passed in
 ) -> Stores:
     """Wire all stores to the configured database.
 
-    Whoever writes through the ledger gives the catalogue: attempts keep the version of both. What
-    is new to the ledger counts as work of the replay run that is given.
+    Whoever writes through the ledger passes `catalogue`, since attempts record the version of
+    settings and datasets together. With `replay_run_id`, units that are new to the ledger count as
+    work of that replay run.
     """
     database = open_database(config, clock=clock, read_only=read_only)
     return Stores(
@@ -310,9 +312,9 @@ def record_collections(stores: Stores, catalogue: Catalogue) -> None:
 
 
 def migrate_database(config: Config) -> tuple[str, Sequence[str]]:
-    """Bring the configured database up to date; return its place and what was applied.
+    """Migrate the configured database; return where it is and which migrations were applied.
 
-    An embedded queue that is there already is brought up to date too.
+    An embedded queue that already exists is migrated too.
     """
     url = config.text("queue.url")
     if url.startswith(_SQLITE) and Path(url.removeprefix(_SQLITE)).exists():
@@ -327,7 +329,7 @@ def migrate_database(config: Config) -> tuple[str, Sequence[str]]:
 
 
 def check_database(config: Config) -> "Health":
-    """Tell how the configured database is, by reading only."""
+    """Return the state of the configured database, without writing."""
     from tallgrass.storage.health import inspect
 
     database = open_database(config, read_only=True)

@@ -51,10 +51,10 @@ def open_recorder(
 ) -> Iterator[Recorder]:
     """Open what reports go to, and close it at the end: soon, however slow a collector is.
 
-    Lines of the log are given to `write`; without it, there are none. The `command` is what was
-    called: its span is the root of what is reported meanwhile. A port 0 takes a free one;
-    none is what the settings say. `served` is told the address. `collecting` may look for more
-    whenever metrics are wanted.
+    Lines of the log are given to `write`; without it, no log is written. The span of `command`,
+    the command that was called, is the root of everything that is reported meanwhile. Port 0 takes
+    a free port, None the one of the settings; `served` is told the address. `collecting` may add
+    gauges whenever metrics are asked for.
     """
     log: Recorder = NOBODY
     if write is not None:

@@ -32,7 +32,7 @@ ACTIVITIES_MAX = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """Units of a name, and the wal_id that the next page goes on after."""
+    """Units that were found, and the wal_id after which the next page begins."""
 
     records: list[WalRecord]
     next_cursor: str | None

@@ -1,4 +1,4 @@
-"""The catalog against STAC and its extensions, by the command line and by the API alike."""
+"""Validates the catalog against STAC and its extensions, for the command line and the API."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What stores answer with, for those who may name it and may not reach into storage."""
+"""Types that stores return, offered to modules that may not import storage."""
 
 from tallgrass.storage.catalog_reader import CatalogView, ProjectionLag
 from tallgrass.storage.health import Health

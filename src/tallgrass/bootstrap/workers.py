@@ -1,4 +1,4 @@
-"""A worker with all that it works with."""
+"""Wires a worker: its queue, its reader of objects, its operators and its stores."""
 
 import uuid
 from collections.abc import Callable

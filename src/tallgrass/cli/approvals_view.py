@@ -1,4 +1,4 @@
-"""Approvals as a person sees them, above all the one who is to decide."""
+"""Prints approvals, above all for the person who is to decide."""
 
 from collections.abc import Iterator, Sequence
 

@@ -159,7 +159,7 @@ def _run(
     import uvicorn  # noqa: PLC0415 - optional extra
 
     class Server(uvicorn.Server):
-        """Says where it answers once it does, and lets those go who listen before it ends."""
+        """Prints its address once it answers, and ends the live streams before it stops."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)

@@ -1,4 +1,4 @@
-"""The file that ``tallgrass datasets new`` prints: every field explained, good as it is."""
+"""The file that ``tallgrass datasets new`` prints: every field explained, valid as it stands."""
 
 _TEMPLATE = r"""# A dataset: which objects belong to it, what their keys say, how its items look.
 # Check it with:   tallgrass datasets check @ID@.toml

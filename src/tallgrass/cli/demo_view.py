@@ -23,7 +23,7 @@ _NAME_WIDTH = 14
 
 
 class Screen(Watcher):
-    """Shows the chapter that runs, and tells each when it is over."""
+    """Shows a bar for the chapter that runs, and a line for each chapter that is over."""
 
     def __init__(self) -> None:
         self._progress = Progress(

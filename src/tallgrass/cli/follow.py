@@ -135,7 +135,7 @@ def command(  # noqa: PLR0913 - one parameter an option
 
 
 class _Telling:
-    """A line on stderr for each listing that brought something, and for what is waited for."""
+    """Writes a line to stderr for each listing that brought something, and for each outage."""
 
     def __init__(self) -> None:
         self._last = 0

@@ -1,4 +1,4 @@
-"""Options of what is done under governance, alike in every verb; the longer names count too."""
+"""Options that governed commands share; each also has a longer name."""
 
 from collections.abc import Callable
 from typing import Any

@@ -23,7 +23,7 @@ actor_option = click.option(
 
 
 def require_somebody(claimed: str | None) -> None:
-    """Refuse a call that names nobody and cannot ask, before anything is opened for it."""
+    """Refuse a call that names nobody and has no terminal to ask at, before anything is opened."""
     can_prove = os.environ.get(TOKEN_VARIABLE) or sys.stdin.isatty()
     if not can_prove and not (claimed or "").strip():
         message = f"who does it? {TOKEN_VARIABLE}, or --actor while no actor is set up"

@@ -1,4 +1,4 @@
-"""``tallgrass inspect``: what the pipeline would make of something, without doing any of it."""
+"""``tallgrass inspect``: what the pipeline would make of a message, a key or a file."""
 
 import sys
 from pathlib import Path

@@ -27,7 +27,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class FiniteRange(click.FloatRange):
-    """Numbers of a range. `nan` is in none, though it compares as if it were in all."""
+    """A number within a range. `nan` is refused, which comparisons alone would let pass."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -57,7 +57,7 @@ class Invocation:
         return load_config(file=self.config_file, flags={**before, **self.flags})
 
     def use(self, flags: "Mapping[str, Value | None]") -> "Config":
-        """Let flags of a command count as those before its name; None is one not given."""
+        """Let options of a command count like those before its name; None means not given."""
         given = {key: value for key, value in flags.items() if value is not None}
         self.flags = {**self.flags, **given}
         self.__dict__.pop("config", None)

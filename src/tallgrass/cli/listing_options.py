@@ -1,4 +1,4 @@
-"""The options by which commands say which listed objects they look at."""
+"""Options that choose which listed objects a command looks at."""
 
 from pathlib import Path
 

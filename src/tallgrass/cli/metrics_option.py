@@ -1,4 +1,4 @@
-"""The option of commands that work on and on: a port for Prometheus."""
+"""The option of long-running commands that opens a port for Prometheus."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""``tallgrass nodes plan-clear|clear-failed|plan-rerun``: the approved way back for a node."""
+"""``tallgrass nodes plan-clear|clear-failed|plan-rerun``: failed nodes run again by approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a runner, as every command about nodes is told it."""
+"""The option that names a runner's folder, for all commands about nodes."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A plan on its way out: to a file, as one JSON document, or as lines for people.
+"""Writes a plan: to a file, as one JSON document, or as lines for people.
 
 Rows are written as they are read, so a plan of a million units shows its first within a second.
 """

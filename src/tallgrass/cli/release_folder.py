@@ -1,4 +1,4 @@
-"""What the exports for a release share: where they write, and that one at a time does."""
+"""What the exports for a release share: their folder, and a lock so that one runs at a time."""
 
 import fcntl
 import os

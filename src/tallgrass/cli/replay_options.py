@@ -1,4 +1,4 @@
-"""The options by which every replay command selects units, and what they come to."""
+"""Options that select units for replay commands, and the selection that they make."""
 
 from collections.abc import Callable
 from functools import wraps

@@ -42,7 +42,7 @@ _MISMATCHED = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFlags:
-    """What the options of a run say together."""
+    """The options of a run, as one value."""
 
     plan: Path | None
     approval_id: str | None

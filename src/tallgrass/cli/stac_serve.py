@@ -47,7 +47,7 @@ def _run(app: object, listener: socket.socket) -> None:
     import uvicorn  # noqa: PLC0415 - optional extra
 
     class Server(uvicorn.Server):
-        """Says where it answers once it does."""
+        """Prints its address once it answers."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)

@@ -1,4 +1,4 @@
-"""How a command that runs on and on is told to stop."""
+"""How a long-running command is told to stop."""
 
 import signal
 import threading

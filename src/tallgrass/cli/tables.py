@@ -40,7 +40,7 @@ Cell = str | int | float | datetime | Text | None
 
 
 class _Output(Console):
-    """A reader who went away is told to whoever runs the command, which knows what that means."""
+    """Raises an error when the reader of the output has gone, and lets the caller decide."""
 
     def on_broken_pipe(self) -> None:
         """Raise what happened; rich would end the program."""

@@ -1,4 +1,4 @@
-"""Text on its way to a terminal or a pipe: nothing in the data may steer the terminal."""
+"""Writes text to a terminal or a pipe; nothing in the data can control the terminal."""
 
 import os
 import sys

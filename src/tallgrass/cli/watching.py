@@ -1,4 +1,4 @@
-"""Showing the same page again and again, until it is told to stop."""
+"""Shows the same page again and again, until the command is told to stop."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def watch(
     trouble: Callable[[TransientError], None],
     pace: Pace,
 ) -> None:
-    """Show frame by frame. What was there once and is down is told, and looked for again."""
+    """Show frame by frame; if the database goes away in between, say so, and go on looking."""
     show(look())
     shown = 1
     while shown != pace.frames and not pace.wait(pace.every_s):

@@ -1,7 +1,8 @@
 """Several workers, each a process of its own, that end with the one that started them.
 
-Parent and child share a pipe. The child stops in good order as soon as the other end says anything
-or is closed, and the kernel closes it however the parent ends: no worker outlives it.
+Parent and child share a pipe. The child stops in good order as soon as the parent writes to the
+pipe or closes it. The kernel closes the pipe however the parent ends, so no worker outlives its
+parent.
 """
 
 import contextlib
@@ -50,9 +51,9 @@ def run_processes(
     replay_run_id: str | None = None,
     metrics_port: int | None = None,
 ) -> LoopReport:
-    """Run so many workers and add up what they did.
+    """Run that many workers and add up what they did.
 
-    The port is this process's; its workers answer Prometheus at the ones after it.
+    The metrics port is that of this process; its workers answer Prometheus at the ports after it.
 
     A worker that dies is told at once and replaced after a rest, unless each has only one round.
     What ended with an error is told at the end.

@@ -1,4 +1,4 @@
-"""Actors: who may act. A new token is on one page, once."""
+"""Actors: who may act. A new token is shown once, on the page that makes it."""
 
 from fastapi import APIRouter, Request, Response
 

@@ -1,4 +1,4 @@
-"""Approvals: what waits, what one is for, and deciding on it."""
+"""Approvals: requests that wait, what each is for, and decisions on them."""
 
 from fastapi import APIRouter, Request, Response
 

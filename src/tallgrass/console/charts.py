@@ -36,7 +36,7 @@ def sparkline(values: Sequence[float], *, name: str, told: str) -> Markup:
 
 
 def stacked(counts: Mapping[str, int], *, name: str) -> Markup:
-    """Draw parts of a whole as one bar, in their order; a part that is there can be seen."""
+    """Draw parts of a whole as one bar, in order; every part is wide enough to be seen."""
     total = sum(counts.values())
     told = ", ".join(f"{number:,} {part}" for part, number in counts.items() if number)
     shown = {part: number for part, number in counts.items() if number > 0}
@@ -52,7 +52,7 @@ def stacked(counts: Mapping[str, int], *, name: str) -> Markup:
 
 
 def meter(share: float, *, name: str, level: str) -> Markup:
-    """Draw how much is left of something; below nothing is nothing."""
+    """Draw how much is left of something; a value below zero is drawn as zero."""
     width = _WIDTH * min(1.0, max(0.0, share))
     shape = Markup(
         '<rect class="fill-rest" x="0" y="0" width="{}" height="{}"/>'

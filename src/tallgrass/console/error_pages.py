@@ -16,7 +16,7 @@ _READING = frozenset({"GET", "HEAD"})
 
 
 def error_page(request: Request, error: TallgrassError) -> Response:
-    """Show an error; who is not signed in is led to where one signs in."""
+    """Show an error; somebody who is not signed in is sent to the sign-in page."""
     problem = problem_of(error)
     status = status_of(error)
     if status is HTTPStatus.UNAUTHORIZED and request.method in _READING:

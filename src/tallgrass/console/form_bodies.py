@@ -1,4 +1,4 @@
-"""A page's form as the body that the API takes: the same checks, told as one sentence."""
+"""Turns a page's form into the body that the API takes, with the same checks."""
 
 from typing import Any, TypeVar
 

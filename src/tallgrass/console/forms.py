@@ -1,7 +1,8 @@
 """Forms: what a page sends when somebody presses a button, checked before a handler sees it.
 
-A form goes to a page's own address, shows its session's token and, where it acts on a record, the
-version that the page showed. The handler calls the same function as the API and leads back.
+A form is sent to the address of its own page. It carries the token of the session and, if it acts
+on a record, the version that the page showed. The handler calls the same function as the API, then
+sends the browser back to a page.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ _TEXT_MAX = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """What somebody sent, and who they are."""
+    """The fields of a form, and who sent them."""
 
     request: Request
     signed: Signed
@@ -88,6 +89,6 @@ Sent = Annotated[Form, Depends(_read)]
 
 
 def back_to(path: str, done: str = "") -> RedirectResponse:
-    """Lead back to a page, which then says what was done; loading it again repeats nothing."""
+    """Send the browser back to a page that says what was done; reloading it repeats nothing."""
     address = f"{path}?{urlencode({'done': done})}" if done else path
     return RedirectResponse(address, HTTPStatus.SEE_OTHER)

@@ -1,4 +1,4 @@
-"""Governance: what is stopped and stopping it, and what waits for a decision."""
+"""Governance: the kill switches and the freeze, and requests that wait for a decision."""
 
 from fastapi import APIRouter, Request, Response
 

@@ -1,4 +1,4 @@
-"""Provenance as SVG, made on the server (pure): what was used, what was done, what came of it.
+"""Provenance drawn as SVG on the server (pure): what was used, what was done, what came of it.
 
 Three columns, read from left to right; a row for each activity, the newest at the top; the agents
 below. Shapes are PROV's own: entities are round, activities square, agents have a roof.

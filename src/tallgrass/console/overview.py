@@ -38,7 +38,7 @@ def overview(request: Request, here: Here, signed: Viewer) -> Response:
 
 @router.get("/fragments/overview")
 def fragment(request: Request, here: Here, _signed: Viewer) -> Response:
-    """Show what of it is live: nothing in it is anybody's own, so it is made once a look."""
+    """Show the live part of the page, the same for everybody: it is rendered once a look."""
     number, found = here.figures.recent_look()
 
     def make() -> bytes:

@@ -1,4 +1,4 @@
-"""What all pages share: the templates, who looks, and how a page is made of them."""
+"""What all pages share: templates, filters for values, the navigation, and rendering."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def templates() -> Environment:
 
 
 def next_page(path: str, given: Mapping[str, str | None], cursor: str | None) -> str:
-    """Return the address of a list's next page, filtered as this one; nothing where none is."""
+    """Return the address of a list's next page, with the same filters; empty if there is none."""
     kept = {name: text for name, text in given.items() if text}
     return f"{path}?{urlencode({**kept, 'cursor': cursor})}" if cursor else ""
 

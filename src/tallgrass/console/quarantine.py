@@ -39,7 +39,7 @@ def show(
     error_code: Text = "",
     cursor: Text = "",
 ) -> Response:
-    """List the units that are held, with what stands in the way of each."""
+    """List the units that are held, and why each of them is."""
     wanted = held_filter([dataset] if dataset else [], error_code or None)
     with here.reading.lent() as stores:
         units, following = read_page(

@@ -1,4 +1,4 @@
-"""The form of a replay: what a browser sends of it, and how the next page gets it again."""
+"""The form of a replay: reads what a browser sends, and fills the form on the next page."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -19,7 +19,7 @@ _ERRORS_MAX = 5
 
 
 def wish_of(pairs: Iterable[tuple[str, str]]) -> ReplayWish:
-    """Return the wish of a form; what was left empty is not there, what it does not know is not."""
+    """Return the wish that a form's fields make; empty and unknown fields are passed over."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         text = value.strip()

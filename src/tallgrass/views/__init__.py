@@ -1,1 +1,1 @@
-"""What fronts show: documents made of what stores answer, the same for all (pure)."""
+"""Documents that command line, API and console show, made from what stores return (pure)."""

@@ -1,4 +1,4 @@
-"""What of an overview somebody should look at, the worst first (pure)."""
+"""Picks what a person should look at from an overview, the most urgent first (pure)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Level(StrEnum):
-    """How urgent it is; in this order."""
+    """How urgent something is, the most urgent first."""
 
     ALARM = "alarm"
     WARNING = "warning"
@@ -27,7 +27,7 @@ class Level(StrEnum):
 
 
 class Subject(StrEnum):
-    """What it is about; each front knows where to look."""
+    """What a thing to look at is about; command line and console each know where it is shown."""
 
     SLO = "slo"
     DATASETS = "datasets"

@@ -1,4 +1,4 @@
-"""Datasets as documents, and which somebody asks for."""
+"""Datasets as documents, and the choice of datasets by bucket or topic."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def dataset_line(dataset: Dataset) -> dict[str, object]:
 def check_document(
     dataset: Dataset, read: Iterable[Example], *, is_known: bool
 ) -> dict[str, object]:
-    """Return what a dataset file gave that is good."""
+    """Return what the examples of a good dataset file gave."""
     found = [{"key": each.key, **each.found} for each in read]
     return {"ok": True, "id": dataset.id, "replaces": is_known, "examples": found}
 

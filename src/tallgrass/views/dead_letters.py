@@ -1,4 +1,4 @@
-"""Dead letters as documents: what they died of, what a drain would do, which are meant."""
+"""Dead letters as documents: why they died, what a drain would do, and the choice of letters."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def wanted_letters(
 
 @dataclass(slots=True)
 class LetterClass:
-    """Letters that died alike."""
+    """Dead letters with the same cause, dataset and code."""
 
     cause: Cause
     dataset: str | None

@@ -1,4 +1,4 @@
-"""Approvals, references, entries of the audit log: what commands, programs and pages are told."""
+"""Approvals, references and audit entries as documents, the same for all fronts."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyFault:
-    """An address of which nothing can be told, and why."""
+    """An address that cannot be read as a key, and the reason."""
 
     #: As it was given; None if it is no text.
     key: str | None
@@ -29,7 +29,7 @@ class KeyFault:
 def inspect_key(
     catalogue: Catalogue, line: str | InvalidInput, providers: frozenset[str]
 ) -> KeyReport | KeyFault:
-    """Tell what a key says; a line that was no text comes as its own fault."""
+    """Tell what a key says; a line that is not text is answered with its own error."""
     if isinstance(line, InvalidInput):
         return _fault(None, line)
     try:

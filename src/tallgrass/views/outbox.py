@@ -1,4 +1,4 @@
-"""Attempts of deliveries as the files and streams of governance have them."""
+"""Delivery attempts, in the form of the governance ledger and of the telemetry file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def ledger_entry(entry: LedgerEntry) -> dict[str, object]:
-    """Return an attempt as the governance ledger has it."""
+    """Return an attempt in the form of the governance ledger."""
     return {
         "outbox_id": entry.outbox_id,
         "event_name": entry.event_name,
@@ -27,7 +27,7 @@ def ledger_entry(entry: LedgerEntry) -> dict[str, object]:
 
 
 def telemetry_entry(entry: LedgerEntry) -> dict[str, object]:
-    """Return an attempt as the telemetry has it."""
+    """Return an attempt in the form of the telemetry file."""
     latency = (entry.ended_at - entry.created_at).total_seconds() * 1000
     return {
         "outbox_id": entry.outbox_id,

@@ -1,7 +1,8 @@
 """Where items lie, as far as governance lets it be told (pure).
 
-The gate is asked as for every other way out: what may not be published has no place on a page, and
-places are no more exact than the policy of today says, whatever it was when the item was made.
+Pages and documents ask the same gate as events do. Data that may not be published are shown without
+any place, and no place is more exact than the present policy allows, even if an item was made under
+a milder one.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _WORDS_OF_A_RECORD = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """What may be told of a dataset's places."""
+    """How exactly the places of a dataset may be told."""
 
     #: Why nothing may be; None where something may.
     refusal: str | None
@@ -61,13 +62,13 @@ def telling_of(policies: Policies, dataset: str) -> Telling:
 
 
 def told(value: object, telling: Telling) -> Any:
-    """Return a value in JSON's types, with its places as exact as may be told."""
+    """Return a value in JSON's types, its places only as exact as is allowed."""
     document = plain(value)
     return snapped(document, decimals_of(telling.degrees)) if telling.degrees else document
 
 
 def record_as_told(record: WalRecord, telling: Telling) -> WalRecord:
-    """Return a record whose names and words tell no place more exactly than may be told."""
+    """Return a record whose addresses and messages tell no place more exactly than is allowed."""
     if not telling.degrees:
         return record
     return replace(
@@ -76,7 +77,7 @@ def record_as_told(record: WalRecord, telling: Telling) -> WalRecord:
 
 
 def evidence_as_told(evidence: Mapping[str, Any] | None, telling: Telling) -> Any:
-    """Return what was read of an object as it may be told; None where it may not."""
+    """Return the evidence of an object as far as it may be told; None if nothing may be."""
     if evidence is None or telling.refusal is not None:
         return None
     if not telling.degrees:
@@ -98,7 +99,7 @@ def field_as_told(pointer: str, value: str | None, telling: Telling) -> str | No
 
 
 def changes_as_told(policies: Policies, records: Iterable[RunRecord]) -> list[RunRecord]:
-    """Return what came of records of replays; the former values of fields are places too."""
+    """Return what replays changed in records; former values of fields may be places too."""
     return [_changes(each, telling_of(policies, each.dataset)) for each in records]
 
 
@@ -112,7 +113,7 @@ def judgement_as_told(unit: Mapping[str, Any], telling: Telling) -> dict[str, An
 
 
 def item_as_told(item: Mapping[str, Any] | None, telling: Telling) -> dict[str, Any] | None:
-    """Return an item as it may be told; None where it may not."""
+    """Return an item as far as it may be told; None if nothing may be."""
     if item is None or telling.refusal is not None:
         return None
     if telling.degrees <= item["properties"].get("anon:size", 0.0):
@@ -144,9 +145,9 @@ def _changes(record: RunRecord, telling: Telling) -> RunRecord:
 
 
 def around(boxes: Iterable[Box]) -> Box | None:
-    """Return the smallest box that holds all; its west is greater than its east if it crosses 180°.
+    """Return the smallest box around all boxes; west is greater than east if it crosses 180°.
 
-    Longitudes are a circle: what stays outside is the widest gap on it.
+    Longitudes form a circle: the box leaves out the widest gap on it.
     """
     found = list(boxes)
     if not found:

@@ -1,4 +1,4 @@
-"""Poison messages as documents, and which somebody asks for. A body is never markup."""
+"""Poison messages as documents, and filters for them. A body is never taken for markup."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def body_document(message: StoredPoison, body: bytes) -> dict[str, object]:
 
 
 def body_text(message: StoredPoison, body: bytes) -> str | None:
-    """Return a body as text, or None if it is none; a cut may have gone through a character."""
+    """Return a body as text, or None if it is not text; its last character may be cut in half."""
     try:
         return codecs.getincrementaldecoder("utf-8")().decode(body, final=not message.is_cut)
     except UnicodeDecodeError:
@@ -61,7 +61,7 @@ def body_text(message: StoredPoison, body: bytes) -> str | None:
 
 
 def candidate_document(candidate: Candidate) -> dict[str, object]:
-    """Return what a message gives now, and what became of it."""
+    """Return what a message would give now, and whether it was fed."""
     return {
         "poison_id": candidate.message.poison_id,
         "left_out": candidate.left_out,

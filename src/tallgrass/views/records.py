@@ -1,4 +1,4 @@
-"""Records and units as documents, and which records somebody asks for."""
+"""Records and units as documents, and filters for records."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def unit_document(
 
 
 def lineage(record: WalRecord, attempts: Sequence[WalAttempt]) -> dict[str, str | None]:
-    """Return the ids under which provenance and lineage know what the unit shows now."""
+    """Return the ids that provenance and lineage have for the unit's present item."""
     applied = next((a for a in attempts if a.attempt_no == record.applied_attempt), None)
     return {
         "prov_activity_id": None if applied is None else applied.prov_activity_id,
@@ -74,7 +74,7 @@ def lineage(record: WalRecord, attempts: Sequence[WalAttempt]) -> dict[str, str 
 
 
 def stats_document(found: LedgerStats) -> dict[str, object]:
-    """Return how many records stand where, every status named."""
+    """Return the number of records in each status, also where it is zero."""
     by_dataset = {
         dataset: {status.value: counts.get(status.value, 0) for status in Status}
         for dataset, counts in sorted(found.by_dataset.items())
@@ -87,9 +87,9 @@ def stats_document(found: LedgerStats) -> dict[str, object]:
 
 
 def facets(found: LedgerStats, wanted: RecordFilter) -> dict[str, dict[str, int]]:
-    """Count records by status and by dataset, each under the other's condition.
+    """Count records by status and by dataset; each count obeys the filter on the other.
 
-    Times and codes are left out of account: no index counts them.
+    Filters on times and codes are ignored here: no index could count them.
     """
     statuses, datasets = set(wanted.statuses), set(wanted.datasets)
     by_status = {

@@ -1,4 +1,4 @@
-"""Replay runs and what came of their records: what commands, programs and pages are told."""
+"""Replay runs and the results of their records as documents, the same for all fronts."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def plan_document(planned: Planned) -> dict[str, object]:
-    """Return what of a kind may leave, as JSON has it."""
+    """Return how much of a kind of rows may leave, as a JSON value."""
     return {**plain(planned), "kind": planned.kind.value}
 
 
 def archive_document(archive: Archive) -> dict[str, object]:
-    """Return an archive as JSON has it, its file's facts beside those of its removal."""
+    """Return an archive as a JSON value: its file, and how far its rows were removed."""
     found: dict[str, object] = plain(archive)
     file: Any = found.pop("file")
     words = {"kind": archive.file.kind.value, "format": archive.file.format.value}

@@ -14,13 +14,13 @@ SAMPLE_MAX: Final = 1_000_000
 def slos_document(
     states: Sequence[SloState], *, judged_at: datetime, days: float
 ) -> dict[str, object]:
-    """Return where all promises stand."""
+    """Return the state of all promises."""
     slos = [slo_document(one) for one in states]
     return {"judged_at": judged_at, "days": days, "slos": slos}
 
 
 def slo_document(one: SloState) -> dict[str, object]:
-    """Return where one promise stands."""
+    """Return the state of one promise."""
     return {
         "slo": one.slo.name,
         "promise": one.slo.promise,

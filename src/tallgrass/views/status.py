@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """What the page shows."""
+    """What `tallgrass status` and the overview page show."""
 
     stats: LedgerStats
     #: Due units whose dataset is switched off.
@@ -44,7 +44,7 @@ class Overview:
 
     @property
     def by_status(self) -> dict[str, int]:
-        """Units by where they stand."""
+        """How many units there are in each status."""
         return {
             status.value: sum(c.get(status.value, 0) for c in self.stats.by_dataset.values())
             for status in Status

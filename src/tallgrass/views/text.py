@@ -1,4 +1,4 @@
-"""Text and values on their way to somebody: times in one form, no credentials, no steering."""
+"""Text and values as people see them: times in one form, no credentials, no control characters."""
 
 import re
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def hide_credentials(text: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time span as people say it: two units at most, none that says nothing."""
+    """Return a time span as people say it: at most two units of time, and none that is zero."""
     left = round(seconds)
     for size, name, smaller_size, smaller in _UNITS:
         if left >= size:

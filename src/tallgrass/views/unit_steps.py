@@ -1,4 +1,4 @@
-"""What one can do about a unit now, and why one may not (pure)."""
+"""What a person can do about a unit now, and why some of it is not allowed (pure)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HOLD = "If it must not be tried again: held, it waits for a person until a rele
 
 
 class Step(StrEnum):
-    """What somebody can do; each front knows how."""
+    """A kind of action on a unit; command line and console each know how it is done."""
 
     HOLD = "hold"
     ASK_FOR_RELEASE = "ask_for_release"
@@ -36,7 +36,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextStep:
-    """One step: what it means, and why this person may not; None where they may."""
+    """One action: what it means, and why this person may not do it (None if they may)."""
 
     step: Step
     text: str
