@@ -14,6 +14,7 @@ in the order in which a call meets them:
     wal_store        ``wal/<run_id>/<node_id>/``: views of one journal a run
     journal          the append-only file that is the truth; entries and views are derived from it
     retry_policy     when to try again, and how long to wait
+    common_errors    which errors of well-known libraries may pass, and which never do
     graphs           `reliable`: every node of a LangGraph graph behind a runner (extra `langgraph`)
     effects          `effect`: what a node does outside, announced, made once, written down
     compensation     what undoes the effects of a node that failed for good
