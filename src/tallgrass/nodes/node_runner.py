@@ -285,7 +285,7 @@ class NodeRunner:
             for task in list(run.state.tasks.values()):
                 named = task.id.node_id == node_id and task_id in {None, task.id.task_id}
                 if named and task.failed is not None:
-                    self._approvals.require(approval, run_id, task.id)
+                    self._approvals.allow_clearing(approval, run_id, task.id)
                     run.commit(run.append(Kind.CLEARED, task.id, {"approval": approval}))
                     run.rebuild_views()
                     cleared += 1
