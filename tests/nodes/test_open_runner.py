@@ -13,7 +13,6 @@ from tallgrass.bootstrap.nodes import open_node_runner, plan_clearing, plan_reru
 from tallgrass.config import Config, load_config
 from tallgrass.errors import (
     ApprovalInvalid,
-    ConfigError,
     DatabaseUnusable,
     GovernanceError,
     InvalidInput,
@@ -483,22 +482,3 @@ def test_an_approval_to_run_again_is_for_one_task(place: Place) -> None:
         run(place.runner(), echo, inputs={"x": 2}, **again)
     with pytest.raises(InvalidInput, match="no policy"):
         plan_rerun(place.config, "run-2", "fetch", None, "nobody-knows")
-
-
-def test_energy_is_worked_out_by_the_configured_figures(backend: Backend, tmp_path: Path) -> None:
-    """Those of ingest: 333 g a kWh give 333 g for each kWh that the attempt is said to take."""
-    lines = CONFIGURATION.format(url=backend.url, folder=tmp_path / "nodes")
-    figures = "[telemetry]\nenergy_grams_per_kwh = 333.0\n"
-    file = tmp_path / "tallgrass.toml"
-    file.write_text(f'{lines}\n{figures}energy_source = "Kansas, 2025"\n')
-    config = load_config(file=file, environment={})
-    with open_node_runner(config, pipeline="hydrology", run_id="r", environment={}) as runner:
-        run(runner, lambda state: state)
-    attempts = tmp_path / "nodes" / "wal" / "r" / "fetch" / "attempts.json"
-    (attempt,) = json.loads(attempts.read_bytes())
-    measures = attempt["measures"]
-    assert measures["carbon_gco2e"] / measures["energy_wh"] * 1000 == pytest.approx(333)
-    file.write_text(f"{lines}\n{figures}")
-    config = load_config(file=file, environment={})
-    with pytest.raises(ConfigError, match="source"):
-        open_node_runner(config, pipeline="hydrology", environment={})

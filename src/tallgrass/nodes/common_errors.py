@@ -8,8 +8,7 @@ its author, who did not pass it on.
 
 import errno
 import re
-import socket
-import ssl
+import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -73,14 +72,11 @@ _INSIDE: Final = ("reason", "os_error", "orig", "__cause__")
 #: What httpx calls itself: its releases differ in the place of its errors, too.
 _HTTPX: Final = re.compile(r"^httpx2?\.(_exceptions\.)?")
 _INSIDE_MAX: Final = 16
-_PASSING: Final = (
-    ConnectionError,
-    TimeoutError,
-    socket.gaierror,
-    ssl.SSLEOFError,
-    ssl.SSLSyscallError,
-    ssl.SSLZeroReturnError,
+#: Connections that ended amid TLS.
+_ENDED_NAMES: Final = frozenset(
+    {"ssl.SSLEOFError", "ssl.SSLSyscallError", "ssl.SSLZeroReturnError"}
 )
+_LOOKUP_NAME: Final = "socket.gaierror"
 #: Of the network, and no kind of their own in Python.
 _NETWORK: Final = frozenset(
     {errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETRESET, errno.ENETUNREACH}
@@ -192,18 +188,27 @@ def _by_the_answer(error: BaseException) -> Verdict | None:
 
 
 def _is_final(error: BaseException) -> bool:
-    if isinstance(error, socket.gaierror):
-        # A name that does not exist; one that could not be asked for is another thing.
-        return error.errno != socket.EAI_AGAIN
-    return not _names(error).isdisjoint(_FINAL_NAMES)
+    names = _names(error)
+    is_unknown_name = _LOOKUP_NAME in names and not _is_lookup_for_later(error)
+    return is_unknown_name or not names.isdisjoint(_FINAL_NAMES)
+
+
+def _is_lookup_for_later(error: BaseException) -> bool:
+    """Tell a name that could not be asked for from one that does not exist."""
+    # Whoever raised the error has loaded it; here nothing of the network is imported.
+    later = part(sys.modules.get("_socket"), "EAI_AGAIN")
+    return later is not None and part(error, "errno") == later
 
 
 def _is_passing(error: BaseException) -> bool:
-    if isinstance(error, _PASSING):
+    if isinstance(error, TimeoutError | ConnectionError):
         return True
     if isinstance(error, OSError) and part(error, "errno") in _NETWORK:
         return True
-    if _names(error).isdisjoint(_DATABASE_NAMES):
+    names = _names(error)
+    if _LOOKUP_NAME in names or not names.isdisjoint(_ENDED_NAMES):
+        return True
+    if names.isdisjoint(_DATABASE_NAMES):
         return False
     code = part(error, "sqlstate") or part(error, "pgcode")
     # The server gives every error a code; what has none came of the connection.
