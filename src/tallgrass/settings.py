@@ -305,7 +305,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         key="telemetry.energy_memory_gb",
         default=0.5,
-        doc="memory of a worker",
+        doc="memory of a worker, and of a node",
         check=must_be.between(0, 1_000_000),
     ),
     Setting(

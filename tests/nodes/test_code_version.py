@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import _random
+import importlib
+import math
 import os
 import subprocess
 import sys
 import threading
+from _random import Random
+from importlib import metadata
+from math import sqrt as root
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 from tallgrass.errors import InvalidInput
+from tallgrass.nodes.code_homes import named_module
 from tallgrass.nodes.code_version import derive_code_version
 from tallgrass.nodes.values import Values
 
@@ -19,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VALUES = Values()
+LIMITS = httpx.codes.OK
 
 BASE = """
 import math
@@ -182,3 +192,134 @@ def test_a_value_that_holds_itself_gives_no_version() -> None:
 
     with pytest.raises(InvalidInput, match="holds itself"):
         derive_code_version(node, VALUES)
+
+
+def package(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, **files: str) -> None:
+    """A package on disk that can be imported, and is forgotten after the test."""
+    monkeypatch.syspath_prepend(folder)
+    (folder / name).mkdir()
+    for file, text in {"__init__": "", **files}.items():
+        (folder / name / f"{file}.py").write_text(text)
+    for loaded in (name, *(f"{name}.{file}" for file in files)):
+        # Set, so that it is taken back, and taken away, so that it is imported.
+        monkeypatch.setitem(sys.modules, loaded, ModuleType(loaded))
+        del sys.modules[loaded]
+
+
+def test_a_module_that_nobody_imported_is_not_imported_for_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node would fail; it must not succeed only because its version was derived."""
+    package(tmp_path, monkeypatch, "unloaded_flow", alone="def f():\n    return 1\n")
+    with pytest.raises(InvalidInput, match=r"unloaded_flow\.alone is used, and is not there"):
+        version("import unloaded_flow\ndef node(s):\n    return unloaded_flow.alone.f()\n")
+    assert "unloaded_flow.alone" not in sys.modules
+
+
+def test_a_module_whose_import_fails_gives_no_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it would have brought is not known, whatever the node does about it."""
+    package(tmp_path, monkeypatch, "failing_flow", broken="raise ValueError('today')\n")
+    with pytest.raises(InvalidInput, match=r"failing_flow\.broken cannot be imported: today"):
+        version("def node(s):\n    import failing_flow.broken\n")
+
+
+def test_a_registry_that_an_import_fills_is_seen_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version is the same before the first import and after it."""
+    registry = (
+        "import functools\n@functools.singledispatch\ndef act(x):\n    return 0\n"
+        "def node(s):\n    import filled_flow.more\n    return act(s)\n"
+    )
+    more = (
+        "from filled_flow.base import act\n@act.register\ndef _(x: int):\n    return 1\n"
+        "def unused():\n    return 2\n"
+    )
+    package(tmp_path, monkeypatch, "filled_flow", base=registry, more=more)
+    node = importlib.import_module("filled_flow.base").node
+    assert derive_code_version(node, VALUES) == derive_code_version(node, VALUES)
+
+
+@pytest.mark.conformance("NR-4.5")
+def test_an_annotation_without_a_stable_form_hides_nothing() -> None:
+    """It counts by its text, and what was met on its way is followed where it is used."""
+    source = (
+        "import threading\nfrom typing import Annotated\n"
+        "class Part:\n    def apply(self):\n        return 1\n"
+        "class Odd:\n    part = Part\n    lock = threading.Lock()\n"
+        "class Held:\n    odd: Annotated[int, Odd]\n    def apply(self):\n        return Part()\n"
+        "def node(s):\n    return Held().apply().apply()\n"
+    )
+    assert version(source) == version(source)
+    assert version(source.replace("return 1", "return 2")) != version(source)
+    assert version(source.replace("Annotated[int", "Annotated[str")) != version(source)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('re.compile("a+")', 're.compile("a*")'),
+        ('re.compile("a+")', 're.compile("a+", re.I)'),
+        ('Path("data")', 'Path("other")'),
+        ('ZoneInfo("UTC")', 'ZoneInfo("Europe/Berlin")'),
+        ("str.upper", "str.lower"),
+        ("list[int]", "list[str]"),
+        ("{int, str}", "{int, float}"),
+        ("{(1, Kind.A)}", "{(1, Kind.B)}"),
+        ("Failure(3)", "Failure(4)"),
+    ],
+)
+def test_values_that_stand_in_modules_count(before: str, after: str) -> None:
+    """Patterns, paths, zones, methods of types, types, sets and errors."""
+    source = (
+        "import enum, re\nfrom pathlib import Path\nfrom zoneinfo import ZoneInfo\n"
+        "class Kind(enum.Enum):\n    A = 1\n    B = 2\n"
+        "class Failure(Exception):\n    pass\n"
+        f"VALUE = {before}\ndef node(s):\n    return VALUE\n"
+    )
+    assert version(source) == version(source)
+    assert version(source.replace(before, after)) != version(source)
+
+
+def test_compiled_code_without_a_version_gives_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing tells whether a function or a class of one's own that was compiled has changed."""
+    monkeypatch.setattr(math.sqrt, "__module__", "own_code")
+    monkeypatch.setattr(_random.Random, "__module__", "own_code")
+    with pytest.raises(InvalidInput, match=r"own_code\.sqrt is compiled"):
+        derive_code_version(lambda _: root(2), VALUES)
+    with pytest.raises(InvalidInput, match=r"own_code\.Random is compiled"):
+        derive_code_version(lambda _: Random(), VALUES)
+
+
+def test_another_release_of_a_library_is_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for what is imported inside, and for the objects of its classes."""
+    source = "def node(s):\n    from httpx import Timeout\n    return Timeout(1)\n"
+    functions = [made(source), lambda _: LIMITS]
+    before = [derive_code_version(each, VALUES) for each in functions]
+    monkeypatch.setattr(metadata, "version", lambda _: "999")
+    named_module.cache_clear()
+    after = [derive_code_version(each, VALUES) for each in functions]
+    named_module.cache_clear()
+    assert [old == new for old, new in zip(before, after, strict=True)] == [False, False]
+
+
+def test_an_object_that_cannot_be_looked_at_gives_no_version() -> None:
+    """Whatever its class does; the node runs all the same."""
+    source = (
+        "class Odd:\n    @property\n    def __dict__(self):\n        raise RuntimeError('closed')\n"
+        "ODD = Odd()\ndef node(s):\n    return ODD\n"
+    )
+    with pytest.raises(InvalidInput, match=r"cannot be looked at: RuntimeError\('closed'\)"):
+        version(source)
+
+
+def test_there_is_a_bound_to_what_counts_as_one_node() -> None:
+    """A walk over a whole library ends."""
+    source = "".join(f"def f{n}(s):\n    return f{n + 1}(s)\n" for n in range(150))
+    wide = "".join(f"def g{n}(s):\n    return {n}\n" for n in range(2001))
+    calls = ", ".join(f"g{n}" for n in range(2001))
+    assert version(f"{source}\ndef f150(s):\n    return s\ndef node(s):\n    return f0(s)\n")
+    with pytest.raises(InvalidInput, match="more than 2000"):
+        version(f"{wide}\ndef node(s):\n    return [{calls}]\n")

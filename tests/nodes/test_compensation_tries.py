@@ -209,7 +209,7 @@ def test_what_was_undone_is_made_again_after_clearing(watched: Watched) -> None:
     """A cleared node begins anew: its undone effects are made again."""
 
     class Anybody:
-        def require(self, approval: str, run_id: str, task: Any) -> None:
+        def allow_clearing(self, approval: str, run_id: str, task: Any) -> None:
             """Allow it."""
 
     made: list[int] = []
@@ -240,7 +240,7 @@ def test_clearing_settles_what_nobody_knew(watched: Watched, undo: str) -> None:
     """
 
     class Anybody:
-        def require(self, approval: str, run_id: str, task: Any) -> None:
+        def allow_clearing(self, approval: str, run_id: str, task: Any) -> None:
             """Allow it."""
 
     made: list[str] = []
@@ -274,7 +274,7 @@ def test_clearing_settles_what_nobody_knew(watched: Watched, undo: str) -> None:
 class Anybody:
     """Whoever asks may clear a failed node."""
 
-    def require(self, approval: str, run_id: str, task: TaskId) -> None:
+    def allow_clearing(self, approval: str, run_id: str, task: TaskId) -> None:
         """Allow it."""
 
 

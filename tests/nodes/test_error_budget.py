@@ -107,7 +107,7 @@ class Approvals:
         self.known = known
         self.asked: list[tuple[str, str, TaskId]] = []
 
-    def require(self, approval: str, run_id: str, task: TaskId) -> None:
+    def allow_rerun(self, approval: str, run_id: str, task: TaskId) -> None:
         """Refuse all others."""
         self.asked.append((approval, run_id, task))
         if approval != self.known:
@@ -302,7 +302,7 @@ def test_the_log_is_rebuilt_from_the_journals_alone(watched: Watched, tmp_path: 
     hooks = NodeHooks(watchers=(budgets,))
 
     class Anyone:
-        def require(self, approval: str, run_id: str, task: TaskId) -> None:
+        def allow_clearing(self, approval: str, run_id: str, task: TaskId) -> None:
             pass
 
     for run_id in ("1", "2"):

@@ -335,7 +335,7 @@ def test_lineage_of_a_run_is_rebuilt_from_its_journal_alone(watched: Watched) ->
     """Retries, hits, failures, cleared ones, tasks and other code: the same bytes, file by file."""
 
     class Anyone:
-        def require(self, approval: str, run_id: str, task: Any) -> None:
+        def allow_clearing(self, approval: str, run_id: str, task: Any) -> None:
             pass
 
     watched.options["approvals"] = Anyone()

@@ -131,7 +131,7 @@ def test_a_failed_node_is_cleared_by_approval_alone(watched: Watched) -> None:
     """Without somebody who checks it no approval counts; with one, the right approval does."""
 
     class Approvals:
-        def require(self, approval: str, run_id: str, task: TaskId) -> None:
+        def allow_clearing(self, approval: str, run_id: str, task: TaskId) -> None:
             if (approval, run_id, task.node_id) != ("A-1", "run-1", "fetch"):
                 raise ApprovalInvalid("not for this")
 

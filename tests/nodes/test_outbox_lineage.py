@@ -12,7 +12,7 @@ import pytest
 from tallgrass.bootstrap.node_lineage import open_node_lineage
 from tallgrass.bootstrap.nodes import open_node_runner
 from tallgrass.config import Config, load_config
-from tallgrass.errors import ValidationError
+from tallgrass.errors import ConfigError, ValidationError
 from tallgrass.nodes import NodeHooks
 from tallgrass.nodes.error_budget import ErrorBudgets
 from tallgrass.nodes.lineage import FileLineage, Lineage, rebuild
@@ -178,3 +178,17 @@ def test_a_configured_runner_brings_lineage_energy_and_budget(
         run(runner)
     assert len(rows(backend)) == 1
     assert (tmp_path / "own" / "own" / "prov.ndjson").is_file()
+
+
+def test_energy_is_worked_out_by_the_configured_figures(backend: Backend, tmp_path: Path) -> None:
+    """Those of ingest: 333 g a kWh give 333 g for each kWh that the attempt is said to take."""
+    figures = "[telemetry]\nenergy_grams_per_kwh = 333.0\n"
+    config = config_of(backend, tmp_path, f'{figures}energy_source = "Kansas, 2025"\n')
+    root = tmp_path / "work"
+    with open_node_runner(config, pipeline="hydrology", run_id="r", root=root) as runner:
+        run(runner)
+    (attempt,) = json.loads((root / "wal" / "r" / "smooth" / "attempts.json").read_bytes())
+    measures = attempt["measures"]
+    assert measures["carbon_gco2e"] / measures["energy_wh"] * 1000 == pytest.approx(333)
+    with pytest.raises(ConfigError, match="source"):
+        open_node_runner(config_of(backend, tmp_path, figures), pipeline="hydrology", root=root)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from tallgrass.bootstrap.datasets import open_policies
+from tallgrass.bootstrap.metering import energy_coefficients
 from tallgrass.bootstrap.node_lineage import OutboxLineage
 from tallgrass.bootstrap.publishing import open_publisher
 from tallgrass.bootstrap.stores import Stores, open_current_stores
@@ -73,7 +74,7 @@ class GovernanceDesk:
         """Keep an alert, and open its review."""
         self._alone(lambda: self._governance.note(alert))
 
-    def require(self, approval: str, run_id: str, task: TaskId) -> None:
+    def allow_clearing(self, approval: str, run_id: str, task: TaskId) -> None:
         """Use an approval up to clear a failed task; only somebody who is proved may."""
         by = self._by
         if by is None:
@@ -102,17 +103,6 @@ class GovernanceDesk:
             return work()
 
 
-class _Reruns:
-    """The governance desk, in the form in which the error budget asks for approvals."""
-
-    def __init__(self, desk: GovernanceDesk) -> None:
-        self._desk = desk
-
-    def require(self, approval: str, run_id: str, task: TaskId) -> None:
-        """Raise `ApprovalInvalid` if the approval does not allow to run the task again."""
-        self._desk.allow_rerun(approval, run_id, task)
-
-
 def open_node_runner(
     config: Config,
     *,
@@ -129,10 +119,11 @@ def open_node_runner(
 
     Kill switches and freezes of the store stop its nodes, policies of datasets govern them, their
     outcomes count in the pipeline's error budget, failures are raised to governance, lineage goes
-    to the outbox, and energy is estimated. `by` is who may clear failed nodes; `options` are those
-    of `NodeRunner`. Its folder is `nodes.folder`, or `root`.
+    to the outbox, and energy is estimated by the configured figures. `by` is who may clear failed
+    nodes; `options` are those of `NodeRunner`. Its folder is `nodes.folder`, or `root`.
     """
     folder = Path(root if root is not None else config.text("nodes.folder"))
+    energy = CpuEnergyMeter(energy_coefficients(config))
     policies = open_policies(config)
     desk = GovernanceDesk(
         open_current_stores(config),
@@ -142,6 +133,8 @@ def open_node_runner(
         environment=environment,
     )
     given = _with_defaults(hooks or NodeHooks(), desk, folder, recorder)
+    if given.energy is None:
+        given = replace(given, energy=energy)
     if given.lineage is None:
         given = replace(given, lineage=desk.lineage(open_publisher(config)))
     return NodeRunner(
@@ -167,10 +160,8 @@ def _with_defaults(
     if hooks.escalation is None:
         hooks = replace(hooks, escalation=Escalation(desk, recorder=recorder))
     if hooks.budget is None:
-        budgets = ErrorBudgets(folder / "outcomes", approvals=_Reruns(desk))
+        budgets = ErrorBudgets(folder / "outcomes", approvals=desk)
         hooks = replace(hooks, budget=budgets, watchers=(*hooks.watchers, budgets))
-    if hooks.energy is None:
-        hooks = replace(hooks, energy=CpuEnergyMeter())
     return hooks
 
 

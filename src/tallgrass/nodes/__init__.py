@@ -7,12 +7,14 @@ in the order in which a call meets them:
     node_runner      `NodeRunner`: the order of steps, sync and async
     protocols        what others may bring: gate, validation, energy, lineage, compensation, budget
     identity         the content address of an execution; names of folders for ids
-    code_version     a version derived from the code, where nobody gives one
+    code_version     a version derived from the code, where nobody gives one; beside it
+                     code_lookups (bytecode), code_modules, code_homes and code_state
     values           values as JSON and back, by type, without pickle
     cache_store      results by content address: a folder, or an object store
     wal_store        ``wal/<run_id>/<node_id>/``: views of one journal a run
     journal          the append-only file that is the truth; entries and views are derived from it
     retry_policy     when to try again, and how long to wait
+    common_errors    which errors of well-known libraries may pass, and which never do
     graphs           `reliable`: every node of a LangGraph graph behind a runner (extra `langgraph`)
     effects          `effect`: what a node does outside, announced, made once, written down
     compensation     what undoes the effects of a node that failed for good

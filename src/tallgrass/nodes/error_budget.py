@@ -87,7 +87,7 @@ def budget_state(pipeline: str, outcomes: int, failures: int, policy: BudgetPoli
 class RerunApprovals(Protocol):
     """Says whether an approval allows to run a node again in a guarded zone."""
 
-    def require(self, approval: str, run_id: str, task: TaskId) -> None:
+    def allow_rerun(self, approval: str, run_id: str, task: TaskId) -> None:
         """Raise `ApprovalInvalid` or `GuardRefused` if it does not."""
 
 
@@ -102,7 +102,7 @@ def require_rerun_allowed(
     if approvals is None:
         raise _refused(call, zone, "nobody here can check an approval")
     try:
-        approvals.require(call.approval, call.run_id, call.task)
+        approvals.allow_rerun(call.approval, call.run_id, call.task)
     except Refused as error:
         raise _refused(call, zone, str(error)) from error
 

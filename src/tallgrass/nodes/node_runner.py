@@ -285,7 +285,7 @@ class NodeRunner:
             for task in list(run.state.tasks.values()):
                 named = task.id.node_id == node_id and task_id in {None, task.id.task_id}
                 if named and task.failed is not None:
-                    self._approvals.require(approval, run_id, task.id)
+                    self._approvals.allow_clearing(approval, run_id, task.id)
                     run.commit(run.append(Kind.CLEARED, task.id, {"approval": approval}))
                     run.rebuild_views()
                     cleared += 1
@@ -307,7 +307,10 @@ class NodeRunner:
         counted = machinery.values.identity(used)
         given_hash = hash_of_identity(counted)
         declaration, inputs_hash = self._with_beside(declaration, given_hash, asked.beside)
-        identity = self._identity(declaration, inputs_hash, code, policy)
+        version = declaration.code_version
+        if version is None:
+            version = self._derived(declaration, code, used)
+        identity = self._identity(declaration, inputs_hash, version, policy)
         run_id, task_id = self._whereabouts_of(asked, given_hash)
         call = NodeCall(
             pipeline=self.pipeline,
@@ -351,7 +354,7 @@ class NodeRunner:
         self,
         declaration: NodeDeclaration,
         inputs_hash: str,
-        code: Any,
+        version: str | None,
         policy: RetryPolicy,
     ) -> NodeIdentity:
         machinery = self._machinery
@@ -363,9 +366,6 @@ class NodeRunner:
             "validation": hash_of_identity(validators),
             "governance": machinery.gate.fingerprint(declaration),
         }
-        version = declaration.code_version
-        if version is None:
-            version = self._derived(declaration, code)
         return NodeIdentity(
             node_id=declaration.node_id,
             code_version=version,
@@ -373,9 +373,9 @@ class NodeRunner:
             data_version=data_version_of(declaration.data_version, fingerprints),
         )
 
-    def _derived(self, declaration: NodeDeclaration, code: Any) -> str | None:
+    def _derived(self, declaration: NodeDeclaration, code: Any, inputs: Any) -> str | None:
         try:
-            return derive_code_version(code, self._machinery.values)
+            return derive_code_version(code, self._machinery.values, inputs)
         except InvalidInput as error:
             self._machinery.report.uncached(self.pipeline, declaration.node_id, str(error))
             return None

@@ -349,7 +349,7 @@ class OutcomeWatcher(Protocol):
 class ApprovalCheck(Protocol):
     """Says whether an approval allows to clear a failed node."""
 
-    def require(self, approval: str, run_id: str, task: TaskId) -> None:
+    def allow_clearing(self, approval: str, run_id: str, task: TaskId) -> None:
         """Raise `ApprovalInvalid` or `GuardRefused` if it does not."""
 
 

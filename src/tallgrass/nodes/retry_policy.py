@@ -23,6 +23,7 @@ from tallgrass.errors import (
     TransientError,
     ValidationError,
 )
+from tallgrass.nodes.common_errors import commonly_retried, part, table_in
 from tallgrass.nodes.values import hash_of_identity, type_name
 
 #: No policy allows more, whatever somebody configured.
@@ -31,34 +32,6 @@ TOTAL_S_CEILING: Final = 7 * 86_400.0
 
 #: The largest power of two that a float holds.
 _EXPONENT_MAX: Final = 1023
-_LATER: Final = frozenset({408, 425, 429})
-#: Errors of well-known libraries that say "later", by name: none of them is imported for it.
-_TRANSIENT_NAMES: Final = frozenset(
-    {
-        "aiohttp.client_exceptions.ClientConnectionError",
-        "aiohttp.client_exceptions.ClientPayloadError",
-        "botocore.exceptions.ConnectTimeoutError",
-        "botocore.exceptions.ConnectionError",
-        "botocore.exceptions.HTTPClientError",
-        "httpx.NetworkError",
-        "httpx.RemoteProtocolError",
-        "httpx.TimeoutException",
-        "requests.exceptions.ChunkedEncodingError",
-        "requests.exceptions.ConnectionError",
-        "requests.exceptions.Timeout",
-        "urllib3.exceptions.ProtocolError",
-        "urllib3.exceptions.TimeoutError",
-    }
-)
-#: Below those, but wrong for good: a certificate, a proxy's address.
-_FINAL_NAMES: Final = frozenset(
-    {
-        "aiohttp.client_exceptions.ClientConnectorCertificateError",
-        "requests.exceptions.InvalidProxyURL",
-        "requests.exceptions.SSLError",
-        "ssl.SSLCertVerificationError",
-    }
-)
 
 Errors = tuple[type[BaseException], ...]
 
@@ -85,7 +58,8 @@ class RetryPolicy:
     jitter_factor: float = 0.3
     retry_on: Errors = (TransientError, NetworkError)
     no_retry_on: Errors = (ValidationError, GovernanceError)
-    #: Timeouts, resets, and answers 408, 425, 429 and 5xx of well-known libraries count as listed.
+    #: Timeouts, broken connections, throttling and answers 408, 425, 429 and 5xx count as listed,
+    #: by whichever well-known library they are told.
     retry_common: bool = True
     #: Whether an error that nothing knows is retried.
     retry_unlisted: bool = False
@@ -152,7 +126,7 @@ class RetryPolicy:
             return False, "it is listed as never retried"
         if isinstance(error, self.retry_on):
             return True, "it is listed as retried"
-        known = _commonly_retried(error) if self.retry_common else None
+        known = commonly_retried(error) if self.retry_common else None
         if known is not None:
             return known
         return self.retry_unlisted, "it is not listed"
@@ -169,40 +143,9 @@ def _fingerprint(policy: RetryPolicy) -> str:
     )
 
 
-def _commonly_retried(error: BaseException) -> tuple[bool, str] | None:
-    names = {_name(kind) for kind in type(error).__mro__}
-    if names & _FINAL_NAMES:
-        return False, "it will not heal by itself"
-    status = status_of(error)
-    if status is not None:
-        return status in _LATER or status >= 500, f"the answer was {status}"  # noqa: PLR2004
-    if isinstance(error, TimeoutError | ConnectionError) or names & _TRANSIENT_NAMES:
-        return True, "timeouts and broken connections are retried"
-    return None
-
-
-def _name(kind: type) -> str:
-    # httpx says `httpx` of its errors in some releases and `httpx._exceptions` in others.
-    return type_name(kind).replace("httpx._exceptions.", "httpx.")
-
-
-def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status that an error of a well-known library carries, if it does."""
-    response = _part(error, "response")
-    if isinstance(response, dict):
-        found: Any = _metadata(response).get("HTTPStatusCode")
-    else:
-        found = _part(response, "status_code")
-    for name in ("status_code", "status", "code"):
-        if found is None:
-            found = _part(error, name)
-    is_status = isinstance(found, int) and 100 <= found <= 599  # noqa: PLR2004
-    return int(found) if is_status else None
-
-
 def retry_after_s(error: BaseException, clock: Clock) -> float | None:
     """Return how long the server asks to wait, if it does; a date in the past asks for nothing."""
-    said = _part(error, "retry_after")
+    said = part(error, "retry_after")
     if said is None:
         said = _header(error, "retry-after")
     if said is None:
@@ -215,27 +158,14 @@ def retry_after_s(error: BaseException, clock: Clock) -> float | None:
 
 
 def _header(error: BaseException, name: str) -> Any:
-    response = _part(error, "response")
+    response = part(error, "response")
     if isinstance(response, dict):
-        headers: Any = _metadata(response).get("HTTPHeaders")
+        headers: Any = table_in(response, "ResponseMetadata").get("HTTPHeaders")
     else:
-        headers = _part(response, "headers") or _part(error, "headers")
+        headers = part(response, "headers") or part(error, "headers")
     if headers is None or not hasattr(headers, "items"):
         return None
     return next((value for key, value in headers.items() if str(key).lower() == name), None)
-
-
-def _metadata(response: dict[Any, Any]) -> dict[Any, Any]:
-    found = response.get("ResponseMetadata")
-    return found if isinstance(found, dict) else {}
-
-
-def _part(thing: object, name: str) -> Any:
-    """Return a part of an error; None where it has none, or where reading it fails."""
-    try:
-        return getattr(thing, name, None)
-    except Exception:  # noqa: BLE001 - properties of others
-        return None
 
 
 def _until(said: str, now: datetime) -> float:
