@@ -185,7 +185,10 @@ class InventoryLedger(Protocol):
 
 @dataclass(slots=True)
 class BackfillReport:
-    """What a backfill came to: listed = known + recorded + changed + left + passed over."""
+    """What a backfill came to.
+
+    listed = known + recorded + changed + waited_for_message + left + passed over
+    """
 
     listed: int = 0
     #: In the ledger as they are listed.
@@ -194,6 +197,8 @@ class BackfillReport:
     recorded: int = 0
     #: Overwritten since the ledger saw them, and due again.
     changed: int = 0
+    #: Waited for their message with the same object: the listing makes them due in its place.
+    waited_for_message: int = 0
     #: Overwritten, but left as they are, by what the ledger decided.
     left: Counter[str] = field(default_factory=Counter)
     #: No unit of this backfill, by reason.
@@ -204,7 +209,7 @@ class BackfillReport:
     @property
     def due(self) -> int:
         """How many units it made due."""
-        return self.recorded + self.changed
+        return self.recorded + self.changed + self.waited_for_message
 
     def document(self) -> dict[str, Any]:
         """Return the report as a JSON value."""
@@ -213,6 +218,7 @@ class BackfillReport:
             "known": self.known,
             "recorded": self.recorded,
             "changed": self.changed,
+            "waited_for_message": self.waited_for_message,
             "left": dict(sorted(self.left.items())),
             "passed_over": dict(sorted(self.passed.items())),
             "capped": self.capped,
@@ -286,7 +292,10 @@ def _count(report: BackfillReport, decision: Decision) -> None:
     if decision.action is Action.CLAIM:
         report.recorded += 1
     elif decision.action is Action.PARK:
-        report.changed += 1
+        if decision.adopts_object:
+            report.changed += 1
+        else:
+            report.waited_for_message += 1
     elif decision.action is Action.DUPLICATE:
         report.known += 1
     else:

@@ -26,7 +26,9 @@ from tallgrass.telemetry.recorder import NOBODY, Recorder, count_each
 
 _Decided = tuple[dict[str, Decision], ClaimWrites]
 _NOBODYS_CLAIM = str(UUID(int=0))
+#: Why a unit became due, as the journal keeps it.
 _OVERWRITTEN = "newer_object"
+_LISTED = "listed_object"
 
 
 class InventoryStore:
@@ -112,7 +114,8 @@ class InventoryStore:
         if decision.action is Action.PARK:
             if _waits_already(known, decision):
                 return _DUE
-            writes.park(self._announced(unit), known, decision, row, reason=_OVERWRITTEN)
+            reason = _OVERWRITTEN if decision.adopts_object else _LISTED
+            writes.park(self._announced(unit), known, decision, row, reason=reason)
         elif decision.action is Action.RECORD_NEWER:
             writes.record_newer(self._announced(unit), known)
         return decision
