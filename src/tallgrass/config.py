@@ -102,15 +102,16 @@ def load_config(
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, Value] | None = None,
+    defaults: Mapping[str, Value] | None = None,
 ) -> Config:
     """Read the configuration; anything that cannot be used is refused with its place and a fix.
 
     Without `file`, the one that ``TALLGRASS_CONFIG`` names is read, else ``tallgrass.toml`` here if
-    there is one.
+    there is one. `defaults` stand in for those of settings that nobody gives.
     """
     environment = os.environ if environment is None else environment
     file = _find_file(file, environment)
-    values: dict[str, Value] = {setting.key: setting.default for setting in SETTINGS}
+    values: dict[str, Value] = {s.key: s.default for s in SETTINGS} | dict(defaults or {})
     origins = dict.fromkeys(values, "default")
     tables: dict[str, object] = {}
     if file is not None:

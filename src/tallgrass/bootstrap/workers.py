@@ -71,7 +71,10 @@ def require_objects(config: Config) -> None:
     """Refuse a configuration whose folder of objects is not there."""
     url = config.text("objects.url")
     if url not in {"event", "cloud"} and not (folder := Path(url.removeprefix("file:"))).is_dir():
-        raise ConfigError(f"objects.url: there is no folder {folder}")
+        raise ConfigError(
+            f"objects.url: there is no folder {folder}; for objects in public buckets say"
+            " --objects cloud, or set TALLGRASS_OBJECTS_URL=cloud"
+        )
 
 
 def _open_attributes() -> Hdf5Children | None:

@@ -237,6 +237,7 @@ class Backfill:
         clock: Callable[[], datetime],
         providers: Collection[str] = PROVIDERS,
         due_max: int | None = None,
+        report: BackfillReport | None = None,
     ) -> None:
         self._ledger = ledger
         self._catalogue = catalogue
@@ -245,7 +246,8 @@ class Backfill:
         self._clock = clock
         self._providers = providers
         self._due_max = due_max
-        self.report = BackfillReport()
+        #: Another one's, where several add up.
+        self.report = BackfillReport() if report is None else report
 
     def take(self, page: Sequence[ListedObject]) -> int:
         """Make due what the ledger lacks of a page; return how much that was.
