@@ -1,8 +1,8 @@
 """Configuration: flags, then ``TALLGRASS_*`` variables, then a TOML file, then defaults.
 
 The settings are declared in ``settings.py``. An unknown key is refused with the nearest known name,
-wherever it stands. `Config` remembers where each value came from, and `config_version` hashes those
-settings that can change an output.
+wherever it stands. `Config` remembers where each value came from, and `settings_version` hashes
+those settings that can change an output.
 """
 
 import os
@@ -63,8 +63,11 @@ class Config:
     policies: Mapping[str, Overlay] = field(default_factory=dict)
 
     @property
-    def config_version(self) -> str:
-        """Hash of the settings that can change an output; addresses and sizes do not count."""
+    def settings_version(self) -> str:
+        """Hash of the settings that can change an output; addresses and sizes do not count.
+
+        Only a part of `config_version`, which the datasets belong to as well.
+        """
         return sha256_hex(canonical_bytes(self.shaping))[:16]
 
     @property

@@ -6,9 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import tallgrass
-from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.datasets import config_version, open_catalogue
 from tallgrass.bootstrap.door import open_door, open_held
-from tallgrass.bootstrap.stores import Stores, config_version
+from tallgrass.bootstrap.stores import Stores
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
