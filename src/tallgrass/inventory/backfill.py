@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Protocol
 
 from tallgrass.canonical_json import canonical_bytes, sha256_hex
@@ -25,11 +26,19 @@ from tallgrass.ledger.unit import PROVIDERS, EventMetadata, IngestUnit, ObjectRe
 PURPOSE = "backfill"
 #: The queue that units name which no message brought.
 LISTING = "listing"
-#: Why a listed object is passed over, beside the dataset's own reasons and codes of bad keys.
-OTHER_DATASET = "other_dataset"
-OUTSIDE_TIME = "outside_time"
-OUTSIDE_PREFIX = "outside_prefix"
-UNROUTABLE = "unroutable"
+
+
+class PassedOver(StrEnum):
+    """Why a listed object is passed over, beside its dataset's reasons and codes of bad keys."""
+
+    OTHER_DATASET = "other_dataset"
+    OUTSIDE_TIME = "outside_time"
+    OUTSIDE_PREFIX = "outside_prefix"
+    UNROUTABLE = "unroutable"
+
+
+OUTSIDE_TIME = PassedOver.OUTSIDE_TIME.value
+OUTSIDE_PREFIX = PassedOver.OUTSIDE_PREFIX.value
 
 _PROVIDERS = {scheme: provider for provider, scheme in SCHEMES.items()}
 
@@ -95,9 +104,9 @@ def unit_of(
             return OUTSIDE_PREFIX
         found = catalogue.route(provider, bucket, key)
         if found is None:
-            return UNROUTABLE
+            return PassedOver.UNROUTABLE.value
         if found.dataset is None or found.dataset.id != wanted.dataset:
-            return OTHER_DATASET
+            return PassedOver.OTHER_DATASET.value
         if isinstance(found, IgnoredKey):
             return found.reason
         if not wanted.has((wanted.by_run and found.reference) or found.start):
