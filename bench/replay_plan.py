@@ -21,9 +21,9 @@ import psycopg
 
 import tallgrass
 from bench.report import Row, beside, in_turn, row
-from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.datasets import config_version, open_catalogue
 from tallgrass.bootstrap.planning import PlanRequest, open_plan
-from tallgrass.bootstrap.stores import config_version, migrate_database, open_stores
+from tallgrass.bootstrap.stores import migrate_database, open_stores
 from tallgrass.clock import format_instant
 from tallgrass.config import load_config
 from tallgrass.ledger.identity import wal_id

@@ -262,12 +262,11 @@ PARTS: dict[str, Callable[[], str | None]] = {
     "attempt-edges": _attempt_edges,
     "settings": _settings,
     "setting-tables": _setting_tables,
-    "unit-codes": functools.partial(_codes, CodeScope.UNIT),
     "commands": _commands,
     "metrics": _metrics,
     "spans": _spans,
     "log-events": _log_events,
-    "command-codes": functools.partial(_codes, CodeScope.COMMAND),
+    **{f"{scope.value}-codes": functools.partial(_codes, scope) for scope in CodeScope},
     "conformance-counts": conformance_page.counts,
     **{
         f"conformance-{name.lower()}": functools.partial(conformance_page.document_part, name)

@@ -1,8 +1,8 @@
 """Configuration: flags, then ``TALLGRASS_*`` variables, then a TOML file, then defaults.
 
 The settings are declared in ``settings.py``. An unknown key is refused with the nearest known name,
-wherever it stands. `Config` remembers where each value came from, and `config_version` hashes those
-settings that can change an output.
+wherever it stands. `Config` remembers where each value came from, and `settings_version` hashes
+those settings that can change an output.
 """
 
 import os
@@ -63,8 +63,11 @@ class Config:
     policies: Mapping[str, Overlay] = field(default_factory=dict)
 
     @property
-    def config_version(self) -> str:
-        """Hash of the settings that can change an output; addresses and sizes do not count."""
+    def settings_version(self) -> str:
+        """Hash of the settings that can change an output; addresses and sizes do not count.
+
+        Only a part of `config_version`, which the datasets belong to as well.
+        """
         return sha256_hex(canonical_bytes(self.shaping))[:16]
 
     @property
@@ -102,15 +105,16 @@ def load_config(
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, Value] | None = None,
+    defaults: Mapping[str, Value] | None = None,
 ) -> Config:
     """Read the configuration; anything that cannot be used is refused with its place and a fix.
 
     Without `file`, the one that ``TALLGRASS_CONFIG`` names is read, else ``tallgrass.toml`` here if
-    there is one.
+    there is one. `defaults` stand in for those of settings that nobody gives.
     """
     environment = os.environ if environment is None else environment
     file = _find_file(file, environment)
-    values: dict[str, Value] = {setting.key: setting.default for setting in SETTINGS}
+    values: dict[str, Value] = {s.key: s.default for s in SETTINGS} | dict(defaults or {})
     origins = dict.fromkeys(values, "default")
     tables: dict[str, object] = {}
     if file is not None:

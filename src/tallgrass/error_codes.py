@@ -1,8 +1,9 @@
 """The closed registry of codes: what each means and what to do about it.
 
-A unit's ``last_error_code``, an error that a command prints and a reason in the journal all come
-from here; anything else is refused. ``tallgrass explain CODE`` prints an entry. The texts are kept
-in ``error_codes.toml`` beside this module, so that they read as documentation.
+A unit's ``last_error_code`` and an error that a command prints come from here; anything else is
+refused. Guards, reasons and findings that commands, reports and the journal name are in it as well.
+``tallgrass explain CODE`` prints an entry. The texts are kept in ``error_codes.toml`` beside this
+module, so that they read as documentation.
 """
 
 import tomllib
@@ -17,6 +18,13 @@ class CodeScope(StrEnum):
 
     UNIT = "unit"  # in a record's last_error_code
     COMMAND = "command"  # in the answer of a command or call
+    GUARD = "guard"  # the name of a rule that refuses, or leaves something out
+    REASON = "reason"  # why something was left alone, let go, sent, put back or passed over
+    FINDING = "finding"  # what a comparison or a judgement says
+
+
+#: Only these are codes of errors; the others are names that reports tell.
+_ERRORS = frozenset({CodeScope.UNIT, CodeScope.COMMAND})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +60,17 @@ def registry() -> dict[str, ErrorCode]:
 
 
 def lookup(code: str) -> ErrorCode:
-    """Return a code's entry; an unregistered one raises KeyError with the nearest name."""
-    try:
-        return registry()[code]
-    except KeyError:
-        raise KeyError(f"unknown code {code!r}{nearest(code)}") from None
+    """Return the entry of an error's code; any other raises KeyError with the nearest name."""
+    entry = registry().get(code)
+    if entry is None or entry.scope not in _ERRORS:
+        raise KeyError(f"unknown code {code!r}{nearest(code)}")
+    return entry
+
+
+def is_error_code(code: str | None) -> bool:
+    """Tell whether an error may carry the code."""
+    entry = registry().get(code or "")
+    return entry is not None and entry.scope in _ERRORS
 
 
 def is_unit_code(code: str) -> bool:

@@ -157,6 +157,10 @@ def test_bucket_and_ledger_are_compared(console: Console, pipeline: Pipeline) ->
     few = result(console, otto, "/reconcile", {**wish, "limit": 1})
     assert [each["kind"] for each in few["findings"]].count("never_notified") == 1
     assert few["counts"] == found["counts"]
+    began = time.monotonic()
+    assert result(console, otto, "/reconcile", {**wish, "rate": 6})["counts"] == found["counts"]
+    assert time.monotonic() - began > 0.9
+    assert otto.post(f"{API}/reconcile", json={**wish, "rate": 0}).status_code == 422
     alone = result(console, otto, "/reconcile", {**wish, "catalog_only": True})
     assert (alone["listed"], alone["counts"]["never_notified"]) == (None, 0)
     wrong = {**wish, "catalog_only": True, "prefix": "x"}

@@ -148,6 +148,17 @@ def test_the_installation_tells_no_secret(backend: Backend, tmp_path: Path) -> N
 
 
 @ON_SQLITE
+def test_the_configuration_has_the_version_of_attempts_and_plans(console: Console) -> None:
+    """That of the settings and the datasets together, as the plan of a replay names it."""
+    otto = console.program("otto")
+    wish = {"dataset": "goes-glm", "since": "2026-01-01"}
+    plan = otto.get(f"{API}/replay/plan", params=wish).json()
+    for path in ("/config", "/config/check"):
+        told = otto.get(f"{API}{path}").json()["config_version"]
+        assert told == plan["header"]["config_version"], path
+
+
+@ON_SQLITE
 def test_metrics_are_for_the_signed_in_alone(console: Console) -> None:
     """Prometheus reads them with a viewer's token; nobody else does."""
     assert console.client().get(f"{API}/metrics").status_code == 401

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tallgrass.bootstrap.datasets import open_catalogue
-from tallgrass.bootstrap.stores import config_version
+from tallgrass.bootstrap.datasets import config_version, open_catalogue
 from tallgrass.cli.dataset_template import dataset_template
 from tallgrass.config import load_config
 from tallgrass.datasets.catalogue import IgnoredKey, KeyMatch, default_catalogue

@@ -180,6 +180,9 @@ def test_each_flag_of_a_drain_changes_what_it_does(shell: Shell) -> None:
     assert (named["letters"], named["by_action"]["replay"]) == (1, 1)
     capped = shell.here("plan", "--max-events", "1", "--file", str(lines[1])).json
     assert capped["by_reason"] == {"beyond_max_events": 2, "code_not_replayed": 1}
+    told = shell("plan", "--file", str(lines[1])).out
+    assert "left, code_not_replayed: 1" in told
+    assert "what to do: mend the cause, then name its code: dlq plan --code CODE" in told
     coded = shell.here("plan", "--code", "stac_validation_failed", "--file", str(lines[0])).json
     assert coded["by_action"]["replay"] == 1
     opened = here("incidents", "open", "INC-1", "--title", "x", at=shell.backend, env=shell.env)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,9 +59,16 @@ def test_once_lists_records_and_works(pipeline: Pipeline) -> None:
     """From nothing to items in one command; the second finds nothing new."""
     done = follow(pipeline, *SINCE, "--once", "--output", "json")
     assert done.code == 0, done.err
-    assert done.json == {
-        "dataset": "goes-glm", "rounds": 1, "listed": 4, "recorded": 4, "changed": 0,
-        "worked_on": 4, "outside_time": 0,
+    told = done.json
+    buckets = {each.pop("bucket"): each for each in told.pop("buckets")}
+    assert told == {
+        "dataset": "goes-glm", "dry_run": False, "rounds": 1, "listed": 4, "known": 0,
+        "recorded": 4, "changed": 0, "waited_for_message": 0, "worked_on": 4, "left": {},
+        "passed_over": {}, "outside_time": 0, "capped": False,
+    }  # fmt: skip
+    assert list(buckets) == [f"s3://noaa-goes{number}" for number in range(16, 20)]
+    assert buckets["s3://noaa-goes16"] == {
+        "listings": 1, "failed_listings": 0, "down_since": None, "code": None, "message": None,
     }  # fmt: skip
     assert items(pipeline) == 4
     assert "recorded 4, overwritten 0, worked on 4" in done.err
@@ -85,6 +93,44 @@ def test_flags_choose_what_is_followed(pipeline: Pipeline) -> None:
     prefix = GIVEN[0].place.key.rpartition("_s")[0] + "_s202615212002"
     found = quick(pipeline, *SINCE, "--prefix", prefix, "--once")
     assert found.json["recorded"] == 1
+
+
+def test_a_cap_ends_it_and_says_so(pipeline: Pipeline) -> None:
+    """Two of four, the oldest, and the work on them; the same command brings the rest."""
+    done = follow(pipeline, *SINCE, "--max-events", "2")
+    assert (done.code, items(pipeline)) == (0, 2), done.err
+    assert "--max-events is reached: run it again for the rest" in done.out
+    again = follow(pipeline, *SINCE, "--max-events", "9", "--once", "--output", "json")
+    told = again.json
+    assert (told["known"], told["recorded"], told["capped"], items(pipeline)) == (2, 2, False, 4)
+
+
+def test_a_rate_spreads_records_and_work(pipeline: Pipeline) -> None:
+    """Two a second: the other two are recorded a second later, when the first are worked on."""
+    done = follow(pipeline, *SINCE, "--once", "--rate", "2", "--output", "json")
+    assert (done.code, done.json["worked_on"]) == (0, 4), done.err
+    rows = pipeline.backend.sql(
+        "SELECT created_at, updated_at FROM wal_records ORDER BY created_at"
+    )
+    created = [datetime.fromisoformat(row[0]) for row in rows]
+    assert created[0] == created[1]
+    assert (created[2] - created[1]).total_seconds() > 0.9
+    assert rows[1][1] < rows[2][0], "worked on before the next are recorded"
+
+
+def test_a_dry_run_tells_and_writes_nothing(pipeline: Pipeline) -> None:
+    """One listing, whatever else is said; no record, no lease, no entry of the log."""
+    tables = ("wal_records", "workers", "audit_log", "stac_collections", "config_versions")
+    before = {table: pipeline.backend.sql(f"SELECT count(*) FROM {table}") for table in tables}
+    done = follow(pipeline, *SINCE, "--dry-run", "--output", "json")
+    told = done.json
+    assert (done.code, told["dry_run"], told["rounds"]) == (0, True, 1), done.err
+    assert (told["recorded"], told["worked_on"]) == (4, 0)
+    for table in tables:
+        assert pipeline.backend.sql(f"SELECT count(*) FROM {table}") == before[table], table
+    people = follow(pipeline, *SINCE, "--dry-run", "--max-events", "3")
+    assert "What following would do" in people.out
+    assert ["new", "3"] in [line.split() for line in people.out.splitlines()]
 
 
 def test_its_start_is_in_the_log(pipeline: Pipeline) -> None:

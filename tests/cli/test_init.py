@@ -23,7 +23,7 @@ def test_the_file_holds_every_setting_with_its_default(tmp_path: Path) -> None:
     with_it = load_config(file=file, environment={})
     assert with_it.values == without.values
     assert set(with_it.origins.values()) == {str(file)}
-    assert with_it.config_version == without.config_version
+    assert with_it.settings_version == without.settings_version
     assert done.json["settings"] == len(without.values)
     written = tomllib.loads(file.read_text(encoding="utf-8"))
     assert (written["worker"]["batch"], written["queue"]["max_receive_count"]) == (500, 5)

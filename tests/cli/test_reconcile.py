@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -233,7 +235,8 @@ def test_a_plan_folder_holds_what_mends(mess: Mess, tmp_path: Path) -> None:
     folder = tmp_path / "mend"
     done = run(mess, "--plan-dir", str(folder))
     assert sorted(path.name for path in folder.iterdir()) == [
-        "findings.jsonl", "objects.jsonl", "rebuild-1.yaml", "replay-1.yaml", "rerun-1.yaml",
+        "findings.jsonl", "objects.jsonl", "rebuild-1.yaml", "replay-size_zero-1.yaml",
+        "rerun-1.yaml",
     ]  # fmt: skip
     lines = [json.loads(line) for line in (folder / "findings.jsonl").read_text().splitlines()]
     assert lines == done.json["findings"]
@@ -242,7 +245,11 @@ def test_a_plan_folder_holds_what_mends(mess: Mess, tmp_path: Path) -> None:
     commands = done.json["commands"]
     assert [command.split()[1] for command in commands] == ["backfill", *["replay"] * 3]
     assert str(folder / "objects.jsonl") in commands[0]
-    for name, given in (("replay-1", FAILED), ("rerun-1", STALE), ("rebuild-1", ITEMLESS)):
+    for name, given in (
+        ("replay-size_zero-1", FAILED),
+        ("rerun-1", STALE),
+        ("rebuild-1", ITEMLESS),
+    ):
         wal_id = mess.pipeline.row(given)["wal_id"]
         assert wal_id in (folder / f"{name}.yaml").read_text()
         (command,) = (each for each in commands if f"{name}.yaml" in each)
@@ -255,6 +262,82 @@ def test_a_plan_folder_holds_what_mends(mess: Mess, tmp_path: Path) -> None:
         at=mess.pipeline.backend,
     )  # fmt: skip
     assert (refused.code, refused.error["code"]) == (3, "export_target_in_use")
+
+
+def test_the_commands_that_are_printed_mend_what_failed(mess: Mess, tmp_path: Path) -> None:
+    """A code that is not retried by itself is named in the selection: its unit is replayed."""
+    backend, folder = mess.pipeline.backend, tmp_path / "mend"
+    commands = run(mess, "--plan-dir", str(folder)).json["commands"]
+    (command,) = (each for each in commands if "replay-" in each)
+    opened = here("incidents", "open", "INC-7", "--title", "empty", "--actor", "ann", at=backend)
+    assert opened.code == 0, opened.err
+    words = shlex.split(command.replace(" REF", " INC-7"))[1:]
+    done = tallgrass(
+        *words, "--yes", "--actor", "ann", "--output", "json", at=backend,
+        env={"TALLGRASS_OBJECTS_URL": mess.objects},
+    )  # fmt: skip
+    assert (done.code, done.json["planned"], done.json["done"]) == (0, 1, 1), done.err
+    assert mess.pipeline.row(FAILED)["status"] == "succeeded"
+
+
+def test_without_a_folder_the_advice_names_each_code(mess: Mess) -> None:
+    """The flags that select the failed units, and the code that counts as mended; it runs."""
+    backend = mess.pipeline.backend
+    done = tallgrass(*GLM, *WINDOW, "--objects", mess.objects, "--grace", "0", at=backend)
+    (line,) = (each for each in done.out.splitlines() if each.startswith("failed: "))
+    assert "size_zero (1): mend its cause first (`tallgrass explain size_zero`), then" in line
+    assert run(mess).json["failed_codes"] == {"size_zero": 1}
+    command = line.rpartition("then `")[2].rstrip("`")
+    words = shlex.split(command.removesuffix(" --incident REF"))[1:]
+    plan = here(*words, "--dry-run", at=backend).json["summary"]
+    assert (plan["candidates"], plan["by_action"]["replay"]) == (1, 1)
+    for kind in ("never_notified", "object_changed", "stale", "ledger_without_item"):
+        assert f"\n{kind}: " in done.out, kind
+
+
+def test_a_rate_holds_the_comparison_back(mess: Mess) -> None:
+    """Three a second of eight: by an injected clock, and as a process that takes its time."""
+    flags = (*GLM, *WINDOW, "--objects", mess.objects, "--grace", "0", "--output", "json")
+    began = time.monotonic()
+    slow = tallgrass(*flags, "--rate", "3", at=mess.pipeline.backend)
+    assert (slow.code, slow.json["listed"]) == (1, 8)
+    assert time.monotonic() - began > 8 / 3
+    assert by_kind(slow) == by_kind(tallgrass(*flags, at=mess.pipeline.backend))
+    rests, clock = [], [100.0]
+
+    def sleep(seconds: float) -> None:
+        rests.append(seconds)
+        clock[0] += seconds
+
+    since = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    request = ReconcileRequest(
+        dataset="goes-glm", since=since, until=since + timedelta(seconds=200), rate=3
+    )
+    reconciliation = Reconciliation(
+        mess.pipeline.config, mess.pipeline.stores, request,
+        sleep=sleep, monotonic=lambda: clock[0],
+    )  # fmt: skip
+    assert len(list(reconciliation.findings())) > 0
+    assert rests == [1.0, 1.0, pytest.approx(2 / 3)]
+
+
+def test_a_comparison_that_is_told_to_stop_ends(mess: Mess) -> None:
+    """Between two parts; of ledger and catalog nothing is said then."""
+    since = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    request = ReconcileRequest(
+        dataset="goes-glm", since=since, until=since + timedelta(seconds=200), rate=3
+    )
+    asked: list[bool] = []
+
+    def stop() -> bool:
+        asked.append(True)
+        return len(asked) > 1
+
+    reconciliation = Reconciliation(
+        mess.pipeline.config, mess.pipeline.stores, request, stop=stop, sleep=lambda _s: None
+    )
+    list(reconciliation.findings())
+    assert (reconciliation.report.listed, reconciliation.report.records) == (3, 0)
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,7 @@ def test_the_plan_can_go_to_a_pipe(filled: Backend) -> None:
         "Dry run: nothing was changed.",
     ):
         assert line in shown.splitlines()
+    assert "what to do: mend the cause, then name its code: --error-code CODE" in shown
 
 
 def snapshot(backend: Backend) -> dict[str, str]:

@@ -105,6 +105,17 @@ def test_failed_units_are_replayed_and_told(shell: Shell) -> None:
     assert shell("runs", "list", "--limit", "2", "--output", "json").json["next_cursor"] is None
 
 
+def test_a_code_that_is_left_alone_is_told_with_the_flag_that_takes_it_up(shell: Shell) -> None:
+    """Named, it is replayed; where nothing is left alone, no word is lost on it."""
+    failed = shell.replays.failed(thing(0), code="size_zero")
+    left = shell(*names(failed), "--reason", "backfill", "--confirm")
+    assert "planned 1 = done 0 + skipped 1 + failed 0" in left.out
+    assert "what to do: mend the cause, then name its code: --error-code CODE" in left.out
+    done = shell(*names(failed), "--error-code", "size_zero", "--reason", "backfill", "--confirm")
+    assert "planned 1 = done 1 + skipped 0 + failed 0" in done.out, done.err
+    assert "what to do" not in done.out
+
+
 def test_no_run_is_told_in_words(shell: Shell) -> None:
     """An empty list is no line of headings."""
     assert shell("runs", "list").out == "There are no runs.\n"

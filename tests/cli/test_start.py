@@ -15,6 +15,7 @@ import pytest
 
 from tallgrass.cli.main import COMMANDS, cli, run
 from tallgrass.cli.text import duration
+from tallgrass.error_codes import registry
 from tests.cli.command import PROGRAM, environment
 from tests.cli.command import tallgrass as run_tallgrass
 
@@ -216,6 +217,36 @@ def test_bad_arguments_end_with_2(args: tuple[str, ...], tmp_path: Path) -> None
     assert as_json.error["code"] in ("invalid_input", "config_invalid")
     assert "secret" not in done.err + as_json.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("size_zero", "a unit"),
+        ("config_invalid", "a command"),
+        ("plan_missing", "a refusal, or what was left out"),
+        ("kill_switch_active", "a refusal, or what was left out"),
+        ("code_not_replayed", "a plan, a report or the journal"),
+        ("beyond_max_events", "a plan, a report or the journal"),
+        ("never_notified", "a finding"),
+    ],
+)
+def test_whatever_commands_name_is_explained(name: str, said: str) -> None:
+    """Codes, guards, reasons and findings: what it means, what to do, and where it stands."""
+    done = tallgrass("explain", name)
+    assert (done.code, done.err) == (0, "")
+    text = " ".join(done.out.split())
+    assert f"stands on {said}" in text
+    assert f"means {' '.join(registry()[name].meaning.split())}" in text
+    assert tallgrass("explain", name, "--output", "json").json["code"] == name
+
+
+def test_a_refusal_leads_to_its_guard(tmp_path: Path) -> None:
+    """The line below the error names the rule, of which more is told."""
+    database = f"sqlite:///{tmp_path / 't.db'}"
+    assert tallgrass("db", "migrate", at=database).code == 0
+    done = tallgrass("dlq", "drain", "--yes", "--actor", "ann", at=database, cwd=tmp_path)
+    assert (done.code, "(tallgrass explain plan_missing)" in done.err) == (3, True), done.err
 
 
 def numbers(command: click.Command) -> list[click.Option]:

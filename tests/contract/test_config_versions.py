@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.datasets import config_version, open_catalogue
 from tallgrass.bootstrap.governing import config_body, open_configs, record_config
-from tallgrass.bootstrap.stores import config_version
 from tallgrass.canonical_json import canonical_bytes, sha256_hex
 from tests.contract.scene import accepts
 
@@ -37,7 +36,7 @@ def test_the_body_proves_its_version(backend: Backend) -> None:
     [row] = backend.rows("SELECT body FROM config_versions")
     document = json.loads(row["body"])
     settings = sha256_hex(canonical_bytes(document["settings"]))[:16]
-    assert settings == config.config_version
+    assert settings == config.settings_version
     assert len(document["datasets"]) == len(open_catalogue(config).datasets)
     assert version == config_version(config, open_catalogue(config))
 

@@ -109,7 +109,7 @@ def test_what_the_ledger_lacks_is_due_as_a_backfill_and_nothing_else(scene: List
     scene.pipeline.drain()
     report = scene.take(*map(listed, given)).report
     assert report.document() == {
-        "listed": 5, "known": 2, "recorded": 3, "changed": 0,
+        "listed": 5, "known": 2, "recorded": 3, "changed": 0, "waited_for_message": 0,
         "left": {}, "passed_over": {}, "capped": False,
     }  # fmt: skip
     due = scene.sql(
@@ -323,6 +323,23 @@ def test_a_unit_that_is_due_as_it_is_is_not_made_due_again(scene: Listed) -> Non
     report = scene.take(listed(thing(), size=1)).report
     assert (report.changed, report.due, report.left) == (0, 0, {"due": 1})
     assert scene.sql("SELECT * FROM wal_records") == before
+
+
+def test_a_unit_that_waits_for_its_message_is_not_called_overwritten(scene: Listed) -> None:
+    """The listing makes it due with the object that it has; the journal says why, too."""
+    scene.pipeline.put(thing())
+    scene.take(listed(thing()))
+    # As a drain leaves it: pending, and led by its message.
+    scene.sql("UPDATE wal_records SET due_at = NULL, version = version + 1")
+    for dry_run in (True, False):
+        report = scene.take(listed(thing()), dry_run=dry_run).report
+        assert (report.changed, report.waited_for_message, report.due) == (0, 1, 1)
+    assert scene.sql("SELECT kind, reason FROM wal_transitions") == [("park", "listed_object")]
+    scene.sql("UPDATE wal_records SET due_at = NULL, version = version + 1")
+    report = scene.take(listed(thing(), etag="newer")).report
+    assert (report.changed, report.waited_for_message) == (1, 0)
+    reasons = scene.sql("SELECT reason FROM wal_transitions ORDER BY 1")
+    assert reasons == [("listed_object",), ("newer_object",)]
 
 
 def test_a_dry_run_tells_the_same_and_writes_nothing(scene: Listed) -> None:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
 from tallgrass.bootstrap.datasets import open_catalogue
-from tallgrass.bootstrap.following import (
-    Following,
+from tallgrass.bootstrap.follow_rounds import Following
+from tallgrass.bootstrap.following import follow, look_back_of
+from tallgrass.datasets.catalogue import default_catalogue
+from tallgrass.errors import DatabaseLocked, ListingBroken, ListingRefused, TallgrassError
+from tallgrass.evidence.listing import FolderListing
+from tallgrass.inventory.following import (
+    FollowedBucket,
     FollowReport,
     FollowRequest,
     FollowUntil,
-    follow,
-    look_back_of,
 )
-from tallgrass.datasets.catalogue import default_catalogue
-from tallgrass.errors import ListingBroken, TransientError
-from tallgrass.evidence.listing import FolderListing
+from tallgrass.storage.inventory_store import InventoryStore
 from tests.pipeline.scene import Pipeline, thing
 from tests.support.backends import ManualClock
 
@@ -42,6 +43,7 @@ class Followed:
         self.between: list[Callable[[], object]] = []
         self.rests: list[float] = []
         self.waited_for: list[str] = []
+        self.told: list[tuple[str, str]] = []
         self._stopped = False
 
     def follow(self, **changes: Any) -> FollowReport:
@@ -51,6 +53,8 @@ class Followed:
         outside = Following(
             stop=lambda: self._stopped,
             waiting=lambda error: self.waited_for.append(error.code),
+            down=lambda bucket: self.told.append(("down", bucket.uri)),
+            back=lambda bucket: self.told.append(("back", bucket.uri)),
             sleep=self._sleep,
             clock=self.clock,
             monotonic=lambda: self.clock().timestamp(),
@@ -142,7 +146,7 @@ def test_runs_that_come_late_are_found_by_the_time_of_the_run(followed: Followed
     for name in ("t10z.wrfsfcf00", "t10z.wrfsfcf18", "t09z.wrfsfcf00", "t09z.wrfsfcf18"):
         put_hrrr(followed, name)
     report = followed.follow(dataset="hrrr", since=None)
-    assert (report.recorded, report.rounds, report.outside_time) == (2, 1, 2)
+    assert (report.recorded, report.rounds, report.passed["outside_time"]) == (2, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -153,48 +157,158 @@ def test_listings_look_back_by_the_pace_of_the_dataset(dataset: str, hours: int)
     assert look_back_of(default_catalogue().named(dataset)) == timedelta(hours=hours)
 
 
-class Breaking(FolderListing):
-    """A folder whose listing breaks off after its first page, so many times."""
+class Buckets(FolderListing):
+    """A folder some of whose buckets break off after their first page, or cannot be listed."""
 
-    times = 0
+    broken: ClassVar[dict[str, TallgrassError]] = {}
+    asked: ClassVar[list[str]] = []
 
     def pages(self, bucket: str, prefix: str = "", after: str = "") -> Iterator[Page]:
         """List, and perhaps break."""
+        name = bucket.removeprefix("s3://")
+        if not self.asked or self.asked[-1] != name:
+            self.asked.append(name)
         for page in super().pages(bucket, prefix, after):
             yield page
-            if Breaking.times:
-                Breaking.times -= 1
-                raise ListingBroken("no answer")
+            if name in self.broken:
+                raise self.broken[name]
+        if name in self.broken and not isinstance(self.broken[name], ListingBroken):
+            raise self.broken[name]
+
+
+@pytest.fixture
+def buckets(monkeypatch: pytest.MonkeyPatch) -> dict[str, TallgrassError]:
+    """Let a test say which buckets are broken, and how."""
+    monkeypatch.setattr("tallgrass.bootstrap.inventory.FolderListing", Buckets)
+    monkeypatch.setattr(Buckets, "broken", {})
+    monkeypatch.setattr(Buckets, "asked", [])
+    return Buckets.broken
+
+
+#: Objects of two satellites in turn: of goes-18 and goes-19.
+SIX = [thing(number) for number in range(6)]
+MISSING = ListingRefused("there is no such bucket", code="bucket_missing")
 
 
 def test_a_listing_that_breaks_off_is_waited_for_and_nothing_is_lost(
-    followed: Followed, monkeypatch: pytest.MonkeyPatch
+    followed: Followed, buckets: dict[str, TallgrassError]
 ) -> None:
-    """What came is recorded, the window is not moved on, and the next round has the rest."""
-    monkeypatch.setattr("tallgrass.bootstrap.inventory.FolderListing", Breaking)
-    given = [thing(number) for number in range(6)]  # of two satellites: two buckets
-    followed.pipeline.put(*given)
-    monkeypatch.setattr(Breaking, "times", 2)
-    followed.between = [lambda: None, lambda: None]
+    """What came is recorded; the bucket's time is not moved on, and a later round has the rest."""
+    first, other = (each.place.bucket for each in SIX[:2])
+    followed.pipeline.put(*SIX[:2])
+    buckets[first] = ListingBroken("no answer")
+
+    def mended() -> None:
+        followed.pipeline.put(*SIX[2:])
+        del buckets[first]
+
+    # Five hours on, noon is too late for the bucket that was listed meanwhile.
+    followed.between = [lambda: followed.clock.advance(5 * 3600), mended, lambda: None]
     report = followed.follow()
-    assert followed.waited_for == ["listing_broken", "listing_broken"]
-    assert (report.recorded, followed.items()) == (6, 6)
-    assert followed.rests[:2] == [1.0, 2.0]
+    assert (followed.told, followed.waited_for) == (
+        [("down", f"s3://{first}"), ("back", f"s3://{first}")], []
+    )  # fmt: skip
+    assert (report.recorded, followed.items()) == (4, 4)
+    failed = [each.uri for each in report.buckets if each.failed_listings]
+    assert (failed, other in Buckets.asked) == ([f"s3://{first}"], True)
 
 
-def test_one_listing_that_fails_ends_with_its_error(
-    followed: Followed, monkeypatch: pytest.MonkeyPatch
+def test_one_bucket_that_cannot_be_listed_keeps_nothing_from_going_on(
+    followed: Followed, buckets: dict[str, TallgrassError]
+) -> None:
+    """The first of four is gone: the others are listed each round, and all that is due is done."""
+    followed.pipeline.put(*SIX)
+    buckets["noaa-goes16"] = MISSING
+    followed.between = [lambda: None] * 9
+    report = followed.follow()
+    assert (report.recorded, report.worked_on, followed.items()) == (6, 6, 6)
+    assert report.rounds == 10
+    assert followed.told == [("down", "s3://noaa-goes16")]
+    assert [each.listings for each in report.buckets] == [0, 10, 10, 10]
+    # By hand, of rounds at 0, 30, 60 … 270 s: waits of 5, 10, 20, 40, 80 and 160 s.
+    assert Buckets.asked.count("noaa-goes16") == 6
+    (down,) = report.down
+    assert (down.failed_listings, down.down_since) == (6, NOON + timedelta(minutes=10))
+
+
+def test_the_rests_of_a_bucket_grow_to_a_cap_with_full_jitter() -> None:
+    """From 5 s to 5 minutes, each times a number that is drawn; a whole listing begins anew."""
+    bucket = FollowedBucket(uri="s3://b", since=NOON)
+    rests = []
+    for _ in range(9):
+        bucket.refused(MISSING, now=NOON, now_s=100.0, random=lambda: 0.5)
+        rests.append(bucket.ask_at_s - 100)
+    assert rests == [2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 150.0, 150.0, 150.0]
+    assert bucket.answered(NOON)
+    assert not bucket.answered(NOON)
+    bucket.refused(MISSING, now=NOON, now_s=0.0, random=lambda: 1.0)
+    assert bucket.ask_at_s == 5.0
+
+
+def test_one_round_works_and_tells_of_the_bucket_that_failed(
+    followed: Followed, buckets: dict[str, TallgrassError]
 ) -> None:
     """Nobody waits where one round was asked for; the lease is handed back."""
-    monkeypatch.setattr("tallgrass.bootstrap.inventory.FolderListing", Breaking)
-    followed.pipeline.put(thing())
-    monkeypatch.setattr(Breaking, "times", 1)
-    with pytest.raises(TransientError):
-        followed.follow(until=FollowUntil.ONCE)
+    followed.pipeline.put(*SIX)
+    buckets[SIX[0].place.bucket] = ListingBroken("no answer")
+    report = followed.follow(until=FollowUntil.ONCE)
+    assert (report.worked_on, [each.uri for each in report.down]) == (6, [bucket_of(SIX[0])])
     open_leases = followed.pipeline.backend.sql(
         "SELECT count(*) FROM workers WHERE worker_id = 'worker' AND stopped_at IS NULL"
     )
-    assert open_leases == [(0,)]
+    assert (open_leases, followed.rests) == ([(0,)], [])
+
+
+def test_it_ends_idle_although_a_bucket_stays_down(
+    followed: Followed, buckets: dict[str, TallgrassError]
+) -> None:
+    """Asked twice in vain, it is not waited for: two rounds, of which the last is idle."""
+    followed.pipeline.put(*SIX)
+    buckets["noaa-goes16"] = MISSING
+    followed.between = [lambda: None] * 9
+    report = followed.follow(until=FollowUntil.IDLE)
+    assert (report.rounds, report.worked_on, len(report.down)) == (2, 6, 1)
+    assert report.down[0].failed_listings == 2
+
+
+def test_where_no_bucket_can_be_listed_from_the_start_it_ends(
+    followed: Followed, buckets: dict[str, TallgrassError]
+) -> None:
+    """As with a queue that is not there; one that only does not answer is waited for."""
+    followed.pipeline.put(*SIX)
+    buckets.update({f"noaa-goes{number}": MISSING for number in range(16, 20)})
+    followed.between = [lambda: None] * 3
+    report = followed.follow()
+    assert (report.rounds, len(report.down), followed.rests) == (1, 4, [])
+    for name in buckets:
+        buckets[name] = ListingBroken("no answer")
+    assert followed.follow().rounds == 4
+
+
+def test_a_database_that_is_down_is_waited_for(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is everybody's: the round is begun anew, and told as what it is."""
+    followed.pipeline.put(*SIX)
+    broken = [DatabaseLocked("busy"), DatabaseLocked("busy")]
+    unsettled = InventoryStore.unsettled
+
+    def failing(store: InventoryStore, listed: Any) -> Any:
+        if broken:
+            raise broken.pop()
+        return unsettled(store, listed)
+
+    monkeypatch.setattr(InventoryStore, "unsettled", failing)
+    followed.between = [lambda: None] * 2
+    report = followed.follow()
+    assert followed.waited_for == ["database_locked", "database_locked"]
+    assert (followed.rests[:2], followed.told) == ([1.0, 2.0], [])
+    assert (report.recorded, followed.items()) == (6, 6)
+
+
+def bucket_of(given: Thing) -> str:
+    """Return the bucket of an object, with its scheme."""
+    return f"s3://{given.place.bucket}"
 
 
 def test_while_ingest_is_off_it_records_and_waits(followed: Followed) -> None:

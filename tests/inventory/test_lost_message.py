@@ -42,7 +42,8 @@ def test_a_drained_unit_whose_message_is_lost_is_found_and_mended(tmp_path: Path
             ("stuck", each.uri) for each in OBJECTS[8:]
         ]
         (command,) = found.json["commands"]
-        assert here.command("operator", *shlex.split(command)[1:]).code == 0
+        mended = here.command("operator", *shlex.split(command)[1:], "--output", "json")
+        assert (mended.json["waited_for_message"], mended.json["changed"]) == (2, 0)
         here.ingest()
         assert here.statuses() == {"succeeded": 10}
         assert here.command("operator", *reconcile).code == 0

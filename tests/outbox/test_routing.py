@@ -133,7 +133,7 @@ class TestTargets:
 
     def test_routing_shapes_no_output(self) -> None:
         """Items and provenance are the same whoever hears of them."""
-        assert load(ROUTED).config_version == load("").config_version
+        assert load(ROUTED).settings_version == load("").settings_version
 
 
 TARGET = "[outbox.targets.lake]\nkind = 'sqs'\n"

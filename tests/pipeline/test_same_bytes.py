@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tallgrass
-from tallgrass.bootstrap.stores import config_version
+from tallgrass.bootstrap.datasets import config_version
 from tallgrass.config import load_config
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.provenance.prov import RUN_FIELDS, RUN_KEY

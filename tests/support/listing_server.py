@@ -1,4 +1,4 @@
-"""A bucket of keys that answers S3's ListObjectsV2, and lets a test break it.
+"""Buckets that answer S3's ListObjectsV2 and GetObject, and let a test break them.
 
 Written after Amazon's reference of the call, for what no emulator offers: a listing that fails
 between two pages, changes while it is read, or has moved.
@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 from tests.support.loopback import LoopbackServer
@@ -44,6 +44,11 @@ class Bucket:
     keys: list[str] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)
     etags: dict[str, str] = field(default_factory=dict)
+    contents: dict[str, bytes] = field(default_factory=dict)
+    #: What every listing of it is answered with instead.
+    fault: Fault | None = None
+    #: How often it was listed.
+    asked: int = 0
 
     def put(self, key: str, size: int = 1000, content: str = "") -> None:
         """Add an object, or overwrite it."""
@@ -51,6 +56,12 @@ class Bucket:
             insort(self.keys, key)
         self.sizes[key] = size
         self.etags[key] = hashlib.md5((content or key).encode(), usedforsecurity=False).hexdigest()
+
+    def put_bytes(self, key: str, content: bytes) -> None:
+        """Add an object that can be read."""
+        self.put(key, len(content))
+        self.etags[key] = hashlib.md5(content, usedforsecurity=False).hexdigest()
+        self.contents[key] = content
 
     def remove(self, key: str) -> None:
         """Delete an object."""
@@ -75,12 +86,20 @@ class ListingServer(LoopbackServer):
     def serve(self, handler: BaseHTTPRequestHandler) -> None:
         """Answer with a page of a listing, or with a fault."""
         parts = urlsplit(handler.path)
+        name, _, key = parts.path.strip("/").partition("/")
+        if key and not parts.query:
+            self._send_object(handler, name, unquote(key))
+            return
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         self.requests.append(query)
         number = len(self.requests)
         self.before(number)
         fault = self.faults.get(number)
-        answer = self._page(parts.path.strip("/"), query) if fault is None else fault(query)
+        bucket = self.buckets.get(name)
+        if bucket is not None:
+            bucket.asked += 1
+            fault = fault or bucket.fault
+        answer = self._page(name, query) if fault is None else fault(query)
         if answer is None:
             handler.close_connection = True
             handler.connection.shutdown(socket.SHUT_RDWR)
@@ -91,6 +110,24 @@ class ListingServer(LoopbackServer):
         handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
         handler.wfile.write(body)
+
+    def _send_object(self, handler: BaseHTTPRequestHandler, name: str, key: str) -> None:
+        """Answer with the bytes of an object that are asked for."""
+        bucket = self.buckets.get(name)
+        content = None if bucket is None else bucket.contents.get(key)
+        if bucket is None or content is None:
+            handler.send_error(404)
+            return
+        first, _, last = handler.headers["Range"].removeprefix("bytes=").partition("-")
+        part = content[int(first) : int(last) + 1]
+        handler.send_response(206)
+        handler.send_header("ETag", f'"{bucket.etags[key]}"')
+        handler.send_header("Last-Modified", "Mon, 01 Jun 2026 12:34:56 GMT")
+        end = int(first) + len(part) - 1
+        handler.send_header("Content-Range", f"bytes {first}-{end}/{len(content)}")
+        handler.send_header("Content-Length", str(len(part)))
+        handler.end_headers()
+        handler.wfile.write(part)
 
     def _page(self, name: str, query: dict[str, str]) -> tuple[int, bytes]:
         bucket = self.buckets.get(name)

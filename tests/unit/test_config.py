@@ -416,7 +416,7 @@ class TestTables:
 
     def test_an_empty_known_section_is_fine(self) -> None:
         """A file whose settings are all commented out changes nothing."""
-        assert load("[worker]\n[database]\n[ledger]\n").config_version == load().config_version
+        assert load("[worker]\n[database]\n[ledger]\n").settings_version == load().settings_version
 
 
 class TestConfigVersion:
@@ -435,17 +435,17 @@ class TestConfigVersion:
         "drought-2026" = {approval_ref="CR-7", description="Drought study"}
         """
         changed = load(other, ledger__max_attempts=6, ledger__allow_partial=False)
-        assert changed.config_version == load(SHAPING).config_version
+        assert changed.settings_version == load(SHAPING).settings_version
 
     def test_the_source_does_not_matter(self) -> None:
         """The same value by flag, by variable, by file or by default gives the same version."""
         versions = {
-            load(ledger__max_attempts=6).config_version,
-            load(variables={"TALLGRASS_LEDGER_MAX_ATTEMPTS": "6"}).config_version,
-            load("[ledger]\nmax_attempts = 6\n").config_version,
+            load(ledger__max_attempts=6).settings_version,
+            load(variables={"TALLGRASS_LEDGER_MAX_ATTEMPTS": "6"}).settings_version,
+            load("[ledger]\nmax_attempts = 6\n").settings_version,
         }
         assert len(versions) == 1
-        assert load(ledger__max_attempts=8).config_version == load().config_version
+        assert load(ledger__max_attempts=8).settings_version == load().settings_version
 
     @pytest.mark.parametrize(
         ("find", "replace"),
@@ -470,14 +470,14 @@ class TestConfigVersion:
         """Any change of a rule, exception, reason, provider or extension is another version."""
         assert SHAPING.count(find) == 1
         changed = load(SHAPING.replace(find, replace))
-        assert changed.config_version != load(SHAPING).config_version
+        assert changed.settings_version != load(SHAPING).settings_version
 
     @pytest.mark.parametrize("key", NOT_SHAPING)
     def test_addresses_sizes_and_waits_do_not_matter(self, key: str) -> None:
         """What cannot change an output does not change the version."""
         changed = load(**{key: NOT_SHAPING[key]})
         assert changed.values[key.replace("__", ".")] == NOT_SHAPING[key]
-        assert changed.config_version == load().config_version
+        assert changed.settings_version == load().settings_version
 
     def test_every_setting_is_shaping_or_not(self) -> None:
         """Each setting is tried by one of the two tests above."""
@@ -487,10 +487,10 @@ class TestConfigVersion:
 
     def test_it_is_short_and_stable(self) -> None:
         """Sixteen hexadecimal digits, the same at each load."""
-        version = load().config_version
+        version = load().settings_version
         assert len(version) == 16
         assert int(version, 16) >= 0
-        assert version == load().config_version
+        assert version == load().settings_version
 
 
 def test_the_label_of_metrics_is_a_setting() -> None:

@@ -92,6 +92,7 @@ def facts(flags: dict[str, Value] | None = None, **changes: Any) -> Facts:
     return replace(
         Facts(
             config=load_config(environment={}, flags={**GOOD_FLAGS, **(flags or {})}),
+            config_version="0123456789abcdef",
             datasets=100,
             packages=PACKAGES,
             folders=(FOLDER,),

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tallgrass.bootstrap.datasets import open_catalogue, open_policies
-from tallgrass.bootstrap.stores import config_version
+from tallgrass.bootstrap.datasets import config_version, open_catalogue, open_policies
 from tallgrass.config import Config, load_config
 from tallgrass.errors import ConfigError
 from tallgrass.governance.policy import GovernanceDefaults, Overwrite, ReplayMode
@@ -76,7 +75,7 @@ def test_the_catalogue_carries_the_policy(said: Said) -> None:
 def test_a_policy_changes_the_config_version(said: Said) -> None:
     """Both hashes: that of the settings, and that with the datasets."""
     plain, governed = said(""), said("[governance.policies.goes-glm]\nmasking_degrees = 1\n")
-    assert plain.config_version != governed.config_version
+    assert plain.settings_version != governed.settings_version
     versions = {config_version(each, open_catalogue(each)) for each in (plain, governed)}
     assert len(versions) == 2
 
@@ -85,7 +84,7 @@ def test_the_order_of_a_policy_means_nothing(said: Said) -> None:
     """The same rules written the other way round are the same version."""
     one = said("[governance.policies.goes-glm]\nreplay_modes = ['single', 'dlq']\n")
     two = said("[governance.policies.goes-glm]\nreplay_modes = ['dlq', 'single']\n")
-    assert one.config_version == two.config_version
+    assert one.settings_version == two.settings_version
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ router = APIRouter(tags=["inventory"])
 
 Name = Annotated[Words, Field(max_length=_NAME_MAX)]
 Prefix = Annotated[str, Field(max_length=_PREFIX_MAX)]
+#: Of units made due, or of objects compared, in a second.
+Rate = Annotated[float, Field(ge=0.001, le=1_000_000)]
 Buckets = Annotated[list[Name], Field(max_length=_BUCKETS_MAX)]
 
 
@@ -49,7 +51,7 @@ class BackfillBody(Body):
     prefix: Prefix = ""
     buckets: Buckets = Field(default=[])
     max_events: int | None = Field(default=None, ge=1, le=10_000_000)
-    rate: float | None = Field(default=None, ge=0.001, le=1_000_000)
+    rate: Rate | None = None
     dry_run: bool = False
     reason: Name = "backfill"
     change_ref: Name | None = None
@@ -84,6 +86,7 @@ class ReconcileBody(Body):
     buckets: Buckets = Field(default=[])
     catalog_only: bool = False
     grace_s: float = Field(default=_GRACE_S, ge=0, le=31_536_000)
+    rate: Rate | None = None
     limit: int = Field(default=_FINDINGS_MAX, ge=0, le=_FINDINGS_MAX)
 
     def request(self, now: datetime) -> ReconcileRequest:
@@ -101,6 +104,7 @@ class ReconcileBody(Body):
             buckets=tuple(self.buckets),
             catalog_only=self.catalog_only,
             grace=timedelta(seconds=self.grace_s),
+            rate=self.rate,
         )
 
 
@@ -190,6 +194,8 @@ def begin_reconcile(here: Service, actor: Actor, request: ReconcileRequest, limi
                 request,
                 catalogue=here.catalogue,
                 progress=lambda number: side.tell({"compared": number}),
+                stop=side.stop,
+                sleep=side.sleep,
             )
             for finding in compared.findings():
                 first.take(finding)

@@ -27,14 +27,14 @@ router = APIRouter(tags=["system"])
     responses=documented()
     | documents(
         "Each value and where it came from; no credentials.",
-        config_version={"type": "string"},
+        config_version={"type": ["string", "null"]},
         settings={"type": "object"},
     ),
     response_class=Response,
 )
 def config(request: Request, here: Here, _signed: Viewer) -> Response:
     """Show the configuration that this server runs with."""
-    return answer(request, config_document(here.config))
+    return answer(request, config_document(here.config, here.catalogue))
 
 
 @router.get(

@@ -9,7 +9,13 @@ from datetime import datetime
 from pathlib import Path
 
 from tallgrass.bootstrap.datasets import open_policies
-from tallgrass.bootstrap.inventory import buckets_of, listed_pages, open_listing, pages_of_file
+from tallgrass.bootstrap.inventory import (
+    ListingPace,
+    buckets_of,
+    listed_pages,
+    open_listing,
+    pages_of_file,
+)
 from tallgrass.bootstrap.stores import Stores, ledger_rules
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
@@ -135,7 +141,8 @@ def run_backfill(
         providers=config.rules.providers,
         due_max=request.max_events,
     )
-    whole = _take(backfill, pages, request.rate, around)
+    pace = ListingPace(request.rate, sleep=around.sleep, monotonic=around.monotonic)
+    whole = _take(backfill, pages, pace, around)
     if writing_by is not None:
         orders.finish(order, backfill.report.document(), by=writing_by, stopped=not whole)
     return backfill.report
@@ -179,30 +186,19 @@ def open_inventory(
 
 
 def _take(
-    backfill: Backfill, pages: Iterator[Page], rate: float | None, around: Surroundings
+    backfill: Backfill, pages: Iterator[Page], pace: ListingPace, around: Surroundings
 ) -> bool:
     """Take pages until they end or the cap is reached; tell whether nobody said stop."""
-    began, report = around.monotonic(), backfill.report
     for page in pages:
-        for part in _parts(page, rate):
+        for part in pace.parts(page):
             if around.stop():
                 return False
-            backfill.take(part)
-            around.progress(report)
-            if report.capped:
+            due = backfill.take(part)
+            around.progress(backfill.report)
+            if backfill.report.capped:
                 return True
-            if rate is not None:
-                ahead_s = report.due / rate - (around.monotonic() - began)
-                if ahead_s > 0:
-                    around.sleep(ahead_s)
+            pace.rest(due)
     return True
-
-
-def _parts(page: Page, rate: float | None) -> Iterator[Page]:
-    """Cut a page so small that one part is the work of a second at most."""
-    size = len(page) if rate is None else max(1, int(rate))
-    for start in range(0, len(page), size):
-        yield page[start : start + size]
 
 
 def _require_scope(request: BackfillRequest) -> None:

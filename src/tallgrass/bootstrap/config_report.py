@@ -1,7 +1,7 @@
 """The configuration as a document; credentials are not in it."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tallgrass.config import Config
 from tallgrass.errors import ConfigError
@@ -9,11 +9,27 @@ from tallgrass.setting_form import Value
 from tallgrass.settings import SETTINGS
 from tallgrass.views.text import hide_credentials
 
+if TYPE_CHECKING:
+    from tallgrass.datasets.catalogue import Catalogue
 
-def config_document(config: Config) -> dict[str, object]:
+
+def version_in_use(config: Config, catalogue: "Catalogue | None" = None) -> str | None:
+    """Return the version that attempts and plans name; None where the datasets cannot be read.
+
+    `check_config` says why not. Without a catalogue the datasets are read as they are now.
+    """
+    from tallgrass.bootstrap.datasets import config_version, open_catalogue  # noqa: PLC0415
+
+    try:
+        return config_version(config, catalogue or open_catalogue(config))
+    except ConfigError:
+        return None
+
+
+def config_document(config: Config, catalogue: "Catalogue | None" = None) -> dict[str, object]:
     """Return each value and where it came from."""
     return {
-        "config_version": config.config_version,
+        "config_version": version_in_use(config, catalogue),
         "file": config_file(config),
         "settings": {
             s.key: {"value": shown(config.values[s.key]), "origin": config.origins[s.key]}
@@ -25,12 +41,14 @@ def config_document(config: Config) -> dict[str, object]:
 
 def check_config(config: Config) -> dict[str, object]:
     """Open what the configuration names; what cannot be used is raised with its place."""
-    from tallgrass.bootstrap.datasets import open_catalogue  # noqa: PLC0415 - to show needs neither
-    from tallgrass.bootstrap.sinks import check_targets  # noqa: PLC0415
+    from tallgrass.bootstrap.datasets import config_version, open_catalogue  # noqa: PLC0415
+    from tallgrass.bootstrap.sinks import check_targets  # noqa: PLC0415 - to show needs none
 
     check_targets(config)
-    _require_known(config.rules.exceptions, [each.id for each in open_catalogue(config).datasets])
-    return {"ok": True, "file": config_file(config), "config_version": config.config_version}
+    catalogue = open_catalogue(config)
+    _require_known(config.rules.exceptions, [each.id for each in catalogue.datasets])
+    version = config_version(config, catalogue)
+    return {"ok": True, "file": config_file(config), "config_version": version}
 
 
 def _require_known(exceptions: Iterable[str], datasets: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tallgrass.canonical_json import sha256_hex
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue, default_catalogue
 from tallgrass.datasets.folder import catalogue_with
@@ -19,6 +20,16 @@ def open_catalogue(config: Config) -> Catalogue:
     catalogue = governed(shipped, config.policies)
     policies_of(catalogue, config.policies)
     return catalogue
+
+
+def config_version(config: Config, catalogue: Catalogue | None) -> str:
+    """Hash what can change an output: the settings that shape it, and the datasets.
+
+    Attempts, plans, provenance and reports of the configuration all name this version.
+    """
+    if catalogue is None:
+        return config.settings_version
+    return sha256_hex(f"{config.settings_version}:{catalogue.fingerprint}".encode())[:16]
 
 
 def open_policies(config: Config, catalogue: Catalogue | None = None) -> Policies:

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import tallgrass
-from tallgrass.bootstrap.datasets import open_policies
+from tallgrass.bootstrap.datasets import config_version, open_policies
 from tallgrass.bootstrap.planning import ASKED, configured_caps
-from tallgrass.bootstrap.stores import Stores, config_version
+from tallgrass.bootstrap.stores import Stores
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.errors import ConfigError, GuardRefused, Refused, UnknownRecord

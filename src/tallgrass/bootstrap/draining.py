@@ -8,7 +8,7 @@ from itertools import islice
 from uuid import UUID, uuid4
 
 import tallgrass
-from tallgrass.bootstrap.datasets import open_policies
+from tallgrass.bootstrap.datasets import config_version, open_policies
 from tallgrass.bootstrap.dead_letters import (
     bring_letters_home,
     make_replay_queue,
@@ -25,7 +25,7 @@ from tallgrass.bootstrap.planning import (
 )
 from tallgrass.bootstrap.queues import open_queue
 from tallgrass.bootstrap.replaying import run_denies
-from tallgrass.bootstrap.stores import Stores, config_version, ledger_rules
+from tallgrass.bootstrap.stores import Stores, ledger_rules
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue

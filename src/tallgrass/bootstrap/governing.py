@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from tallgrass.bootstrap.datasets import open_policies
-from tallgrass.bootstrap.stores import Stores, config_version
+from tallgrass.bootstrap.datasets import config_version, open_policies
+from tallgrass.bootstrap.stores import Stores
 from tallgrass.canonical_json import canonical_bytes
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue, as_json_value

@@ -7,30 +7,45 @@ from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from tallgrass.bootstrap.workers import open_clouds
+from tallgrass.bootstrap.workers import open_clouds, require_objects
 from tallgrass.config import Config
 from tallgrass.datasets.definition import Dataset
 from tallgrass.errors import ConfigError, InvalidInput
-from tallgrass.evidence.listing import CloudListing, FolderListing, Listing, Page, PlainPages
+from tallgrass.evidence.listing import (
+    CloudListing,
+    FolderListing,
+    Listing,
+    Page,
+    Persistence,
+    PlainPages,
+)
 from tallgrass.evidence.listing_files import read_listing_file
 from tallgrass.inventory.backfill import Wanted
 from tallgrass.inventory.prefixes import beginnings, expanded
 from tallgrass.ledger.object_uri import SCHEMES
+from tallgrass.replay.engine import wait_s, within_rate
 
 
-def open_listing(config: Config, *, sleep: Callable[[float], object] = time.sleep) -> Listing:
+def open_listing(
+    config: Config,
+    *,
+    sleep: Callable[[float], object] = time.sleep,
+    persistence: Persistence | None = None,
+) -> Listing:
     """Return what lists the buckets whose objects are read: those of clouds, or of a folder."""
     url = config.text("objects.url")
     if url == "event":
         raise ConfigError("objects.url is event: nothing is read, so nothing can be listed")
     if url == "cloud":
         return CloudListing(
-            open_clouds(config), sleep=sleep, random=random.random, plain=_open_plain(config)
+            open_clouds(config),
+            sleep=sleep,
+            random=random.random,
+            persistence=persistence,
+            plain=_open_plain(config),
         )
-    folder = Path(url.removeprefix("file:"))
-    if not folder.is_dir():
-        raise ConfigError(f"objects.url: there is no folder {folder}")
-    return FolderListing(folder)
+    require_objects(config)
+    return FolderListing(Path(url.removeprefix("file:")))
 
 
 def _open_plain(config: Config) -> PlainPages | None:
@@ -85,6 +100,36 @@ def listed_pages(
         for bucket in buckets:
             for prefix in expanded(begin, partial(folders, bucket)):
                 yield from listing.pages(bucket, prefix)
+
+
+class ListingPace:
+    """Holds what is done with a listing to so much a second; without a limit it holds nothing."""
+
+    def __init__(
+        self,
+        per_s: float | None,
+        *,
+        sleep: Callable[[float], object] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._per_s = per_s
+        self._sleep = sleep
+        self._monotonic = monotonic
+        self._began = 0.0
+
+    def parts(self, page: Page) -> Iterator[Page]:
+        """Cut a page so small that one part is the work of a second at most."""
+        size = len(page) if self._per_s is None else within_rate(len(page), self._per_s)
+        for start in range(0, len(page), size):
+            self._began = self._monotonic()
+            yield page[start : start + size]
+
+    def rest(self, done: int) -> None:
+        """Rest for what is left of a part's time; slow ones before it earn it no haste."""
+        if self._per_s is None:
+            return
+        if rest_s := wait_s(done, self._monotonic() - self._began, self._per_s):
+            self._sleep(rest_s)
 
 
 def pages_of_file(file: Path, buckets: Sequence[str]) -> Iterator[Page]:

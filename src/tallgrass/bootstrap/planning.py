@@ -7,8 +7,8 @@ from re import fullmatch
 from uuid import UUID, uuid4
 
 import tallgrass
-from tallgrass.bootstrap.datasets import open_catalogue, open_policies
-from tallgrass.bootstrap.stores import Stores, config_version
+from tallgrass.bootstrap.datasets import config_version, open_catalogue, open_policies
+from tallgrass.bootstrap.stores import Stores
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.datasets.fields import nearest_or_all

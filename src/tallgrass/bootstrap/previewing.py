@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tallgrass
+from tallgrass.bootstrap.datasets import config_version
 from tallgrass.bootstrap.planning import Plan
-from tallgrass.bootstrap.stores import Stores, config_version
+from tallgrass.bootstrap.stores import Stores
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.ledger.vocabulary import Status

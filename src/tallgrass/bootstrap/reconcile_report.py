@@ -40,6 +40,7 @@ def reconcile_document(
         "records": report.records,
         "gaps_unjudged": report.gaps_unjudged,
         "counts": {kind.value: report.counts[kind] for kind in Kind},
+        "failed_codes": dict(sorted(report.failed_codes.items())),
         "findings": [finding.document() for finding in findings],
         "commands": list(commands),
     }

@@ -1,5 +1,6 @@
 """Reconciliation over the configured buckets and database: nothing here writes."""
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,7 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tallgrass.bootstrap.datasets import open_catalogue
-from tallgrass.bootstrap.inventory import buckets_of, listed_pages, open_listing, pages_of_file
+from tallgrass.bootstrap.inventory import (
+    ListingPace,
+    buckets_of,
+    listed_pages,
+    open_listing,
+    pages_of_file,
+)
 from tallgrass.bootstrap.stores import Stores
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
@@ -63,6 +70,8 @@ class ReconcileRequest:
     #: Ledger and catalog alone: no bucket is asked.
     catalog_only: bool = False
     grace: timedelta = GRACE
+    #: Listed objects compared in a second, at most.
+    rate: float | None = None
 
 
 @dataclass(slots=True)
@@ -77,6 +86,8 @@ class ReconcileReport:
     #: Listed objects that are too young to be missed.
     recent: int = 0
     records: int = 0
+    #: Failed units by the code of their last error.
+    failed_codes: Counter[str] = field(default_factory=Counter)
     #: Whether the window is too long for its cadence.
     gaps_unjudged: bool = False
 
@@ -92,6 +103,9 @@ class Reconciliation:
         *,
         catalogue: Catalogue | None = None,
         progress: Progress = lambda _: None,
+        stop: Callable[[], bool] = lambda: False,
+        sleep: Callable[[float], object] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.report = ReconcileReport()
         self._config = config
@@ -110,6 +124,8 @@ class Reconciliation:
         self._former = FormerBuckets(self._catalogue)
         self._reader = ReconcileReader(stores.database)
         self._progress = progress
+        self._stop = stop
+        self._pace = ListingPace(request.rate, sleep=sleep, monotonic=monotonic)
         now = self._reader.now()
         self._judging = Judging(
             dataset=request.dataset,
@@ -132,13 +148,18 @@ class Reconciliation:
         """Yield everything that is not as it should be; once."""
         for finding in self._found():
             self.report.counts[finding.kind] += 1
+            if finding.kind is Kind.FAILED and finding.error_code is not None:
+                self.report.failed_codes[finding.error_code] += 1
             yield finding
 
     def _found(self) -> Iterator[Finding]:
         with SortedIds() as ids:
             if not self._request.catalog_only:
-                for page in self._pages():
-                    yield from self._compared(page, ids)
+                for part in self._parts():
+                    yield from self._compared(part, ids)
+                    self._pace.rest(len(part))
+                if self._stop():
+                    return
                 self._judging = replace(self._judging, listed_at=self._listed_at())
             for record, listed in with_listed(self._entries(), ids):
                 yield from self._judged(record, listed=listed)
@@ -146,6 +167,14 @@ class Reconciliation:
         yield from self._gaps()
 
     # --- the bucket -------------------------------------------------------------------------------
+
+    def _parts(self) -> Iterator[Page]:
+        """Yield what is listed, as much at once as the rate allows, until it is told to stop."""
+        for page in self._pages():
+            for part in self._pace.parts(page):
+                if self._stop():
+                    return
+                yield part
 
     def _pages(self) -> Iterator[Page]:
         request, dataset = self._request, self._dataset

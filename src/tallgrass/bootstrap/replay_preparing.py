@@ -13,9 +13,9 @@ from typing import BinaryIO
 from uuid import UUID
 
 import tallgrass
-from tallgrass.bootstrap.datasets import open_policies
+from tallgrass.bootstrap.datasets import config_version, open_policies
 from tallgrass.bootstrap.planning import ASKED, PlanRequest, configured_caps, open_plan
-from tallgrass.bootstrap.stores import Stores, config_version
+from tallgrass.bootstrap.stores import Stores
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.errors import GuardRefused, Refused, UnknownRecord

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import tallgrass
-from tallgrass.canonical_json import sha256_hex
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
@@ -73,6 +72,7 @@ class Stores:
     @cached_property
     def ledger(self) -> "Ledger":
         """Records units, and what came of them."""
+        from tallgrass.bootstrap.datasets import config_version
         from tallgrass.storage.catalog_writes import CatalogWrites
         from tallgrass.storage.ledger import Ledger
 
@@ -229,13 +229,6 @@ def open_database(
             "the PostgreSQL driver is not installed", code="driver_missing"
         ) from exc
     return PostgresDatabase(url)
-
-
-def config_version(config: Config, catalogue: Catalogue | None) -> str:
-    """Hash what can change an output: the settings that shape it, and the datasets."""
-    if catalogue is None:
-        return config.config_version
-    return sha256_hex(f"{config.config_version}:{catalogue.fingerprint}".encode())[:16]
 
 
 def ledger_rules(config: Config, catalogue: Catalogue | None) -> LedgerRules:

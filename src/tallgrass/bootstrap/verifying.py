@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from heapq import nsmallest
 
 import tallgrass
-from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.datasets import config_version, open_catalogue
 from tallgrass.bootstrap.planning import require_known_datasets
-from tallgrass.bootstrap.stores import Stores, config_version
+from tallgrass.bootstrap.stores import Stores
 from tallgrass.bootstrap.workers import open_reader
 from tallgrass.canonical_json import sha256_hex
 from tallgrass.config import Config

@@ -6,9 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import tallgrass
-from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.bootstrap.datasets import config_version, open_catalogue
 from tallgrass.bootstrap.door import open_door, open_held
-from tallgrass.bootstrap.stores import Stores, config_version
+from tallgrass.bootstrap.stores import Stores
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
@@ -71,7 +71,10 @@ def require_objects(config: Config) -> None:
     """Refuse a configuration whose folder of objects is not there."""
     url = config.text("objects.url")
     if url not in {"event", "cloud"} and not (folder := Path(url.removeprefix("file:"))).is_dir():
-        raise ConfigError(f"objects.url: there is no folder {folder}")
+        raise ConfigError(
+            f"objects.url: there is no folder {folder}; for objects in public buckets say"
+            " --objects cloud, or set TALLGRASS_OBJECTS_URL=cloud"
+        )
 
 
 def _open_attributes() -> Hdf5Children | None:

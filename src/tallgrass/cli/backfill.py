@@ -161,6 +161,11 @@ def _show(
             ("known as listed", report.known),
             (f"new, {would}", report.recorded),
             (f"overwritten, {would}", report.changed),
+            *(
+                [(f"waited for a message, {would}", report.waited_for_message)]
+                if report.waited_for_message
+                else []
+            ),
             *((f"overwritten, {name}", count) for name, count in sorted(report.left.items())),
             *((f"passed over, {name}", count) for name, count in sorted(report.passed.items())),
         ]

@@ -10,6 +10,7 @@ from tallgrass.bootstrap.config_report import (
     config_file,
     shown,
     shown_tables,
+    version_in_use,
 )
 from tallgrass.canonical_json import canonical_text
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
@@ -48,7 +49,8 @@ def show(invocation: Invocation, *, as_json: bool) -> None:
         for key, value in shown_tables(config).items()
     ]
     show_table(("setting", "value", "from", "meaning"), rows, wide=("value", "meaning"))
-    show_facts([("config_version", config.config_version), ("file", config_file(config))])
+    version = version_in_use(config) or "not known: see `tallgrass config check`"
+    show_facts([("config_version", version), ("file", config_file(config))])
 
 
 @command.command(epilog=examples("tallgrass --config tallgrass.toml config check"))

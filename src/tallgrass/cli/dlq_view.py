@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tallgrass.bootstrap.drain_preparing import PreparedDrain
+from tallgrass.cli.hints import hint_lines
 from tallgrass.cli.text import print_json, printable
 from tallgrass.queues.dead_letters import LETTERS_MAX
 from tallgrass.replay.dead_letter_plan import DrainPlan
@@ -94,6 +95,7 @@ def show_report(report: DrainReport, *, queue_url: str | None, as_json: bool) ->
         f"Drain {run_id}",
         f"planned {report.planned:,} = {taken} + {kept} + left {report.left:,}",
         *(f"  left, {printable(name)}: {n:,}" for name, n in sorted(report.by_reason.items())),
+        *(f"  {line}" for line in hint_lines(report.by_reason, "dlq plan --code")),
         f"sent again: {report.sent_again:,}",
         f"units put back {units.planned:,} = {worked} + due {units.due:,}",
         f"duplicates: {report.duplicates:,}",
@@ -139,4 +141,5 @@ def bar(letters: int) -> Iterator[Callable[[int], None]]:
 
 def _action_lines(actions: Counter[str], reasons: Counter[str]) -> list[str]:
     lines = [f"  {name}: {n:,}" for name, n in sorted(actions.items())]
-    return lines + [f"    left, {printable(name)}: {n:,}" for name, n in sorted(reasons.items())]
+    lines += [f"    left, {printable(name)}: {n:,}" for name, n in sorted(reasons.items())]
+    return lines + [f"    {line}" for line in hint_lines(reasons, "dlq plan --code")]

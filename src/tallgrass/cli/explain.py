@@ -4,19 +4,27 @@ import click
 
 from tallgrass.cli.invocation import examples, output_option
 from tallgrass.cli.text import print_json
-from tallgrass.error_codes import ErrorCode, nearest, registry
+from tallgrass.error_codes import CodeScope, ErrorCode, nearest, registry
 from tallgrass.errors import InvalidInput
 
 
 @click.command(
     name="explain",
-    epilog=examples("tallgrass explain lease_expired", "tallgrass explain --list"),
+    epilog=examples(
+        "tallgrass explain lease_expired",
+        "tallgrass explain code_not_replayed",
+        "tallgrass explain --list",
+    ),
 )
 @click.argument("code", required=False)
 @click.option("--list", "list_all", is_flag=True, help="Show all codes.")
 @output_option
 def command(code: str | None, *, list_all: bool, as_json: bool) -> None:
-    """Say what a code means and what to do about it."""
+    """Say what a code means and what to do about it.
+
+    Codes of units and of commands, names of guards, reasons that plans, reports and the journal
+    give, and findings of reconcile, verify and the like.
+    """
     if (code is None) != list_all:
         message = "give one code, or --list"
         raise click.UsageError(message)
@@ -60,7 +68,14 @@ def _list_codes(*, as_json: bool) -> None:
     )
 
 
+_STANDS_ON = {
+    CodeScope.UNIT: "a unit",
+    CodeScope.COMMAND: "a command",
+    CodeScope.GUARD: "a refusal, or what was left out",
+    CodeScope.REASON: "a plan, a report or the journal",
+    CodeScope.FINDING: "a finding",
+}
+
+
 def _stands_on(entry: ErrorCode) -> str:
-    if entry.scope == "command":
-        return "a command"
-    return "a unit, retried" if entry.retried else "a unit"
+    return "a unit, retried" if entry.retried else _STANDS_ON[entry.scope]

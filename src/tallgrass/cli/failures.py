@@ -38,7 +38,8 @@ def report_failure(error: BaseException, args: Sequence[str]) -> int:
             body["guard"] = error.guard
         _write(json_bytes({"error": body}).decode())
     else:
-        _write(_for_people(about, message, _usage(error)))
+        guard = error.guard if isinstance(error, GuardRefused) else None
+        _write(_for_people(about, message, _usage(error), guard))
     _silence_stdout_if_full()
     return exit_code
 
@@ -77,10 +78,12 @@ def _usage(error: BaseException) -> str:
     return ""
 
 
-def _for_people(about: ErrorCode, message: str, usage: str) -> str:
+def _for_people(about: ErrorCode, message: str, usage: str, guard: str | None) -> str:
     lines = [f"{styled('error:', 'red', bold=True)} {printable(message)}"]
     lines.append(f"  {styled('what to do:', 'cyan')} {about.remedy}")
-    lines.append(f"  {styled('code:', 'cyan')} {about.code}  (tallgrass explain {about.code})")
+    # Of a refusal the rule tells more than that it is one.
+    told = guard or about.code
+    lines.append(f"  {styled('code:', 'cyan')} {about.code}  (tallgrass explain {told})")
     return usage + "\n".join(lines) + "\n"
 
 

@@ -47,6 +47,8 @@ class Invocation:
     database: str | None
     #: Settings that the command's own flags give.
     flags: "dict[str, Value]" = field(default_factory=dict)
+    #: What the command takes where nobody says otherwise, in place of the common default.
+    defaults: "dict[str, Value]" = field(default_factory=dict)
 
     @cached_property
     def config(self) -> "Config":
@@ -54,7 +56,8 @@ class Invocation:
         from tallgrass.config import load_config  # noqa: PLC0415 - help needs no configuration
 
         before = {} if self.database is None else {"database.url": self.database}
-        return load_config(file=self.config_file, flags={**before, **self.flags})
+        flags = {**before, **self.flags}
+        return load_config(file=self.config_file, flags=flags, defaults=self.defaults)
 
     def use(self, flags: "Mapping[str, Value | None]") -> "Config":
         """Let options of a command count like those before its name; None means not given."""

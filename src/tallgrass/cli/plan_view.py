@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from tallgrass.bootstrap.planning import Plan
 from tallgrass.bootstrap.previewing import Preview
+from tallgrass.cli.hints import hint_lines
 from tallgrass.cli.text import json_bytes, printable
 from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.replay.plan import Candidate, PlanAction, PlannedAction
@@ -130,6 +131,7 @@ def _for_people(plan: Plan, target: str | None) -> str:
         f"batches: {summary.batches(header.caps):,} (of at most {header.caps.batch:,} units)",
     ]
     lines += [f"  skipped, {reason}: {n:,}" for reason, n in sorted(summary.by_reason.items())]
+    lines += [f"  {line}" for line in hint_lines(summary.by_reason, "--error-code")]
     scope = plan.scope()
     if scope is not None:
         told = ", ".join(f"{number:,} {status}" for status, number in scope.items() if number)

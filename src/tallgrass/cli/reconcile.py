@@ -28,7 +28,7 @@ from tallgrass.cli.reconcile_plan import FINDINGS, PlanFolder
 from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_folder
 from tallgrass.clock import format_instant, system_clock
-from tallgrass.inventory.mending import ADVICE, GAP_UNLISTED
+from tallgrass.inventory.mending import ADVICE, GAP_UNLISTED, UNPLANNED, failed_advice
 from tallgrass.inventory.reconcile import Finding, Kind
 from tallgrass.views.times import time_or_date
 
@@ -65,6 +65,12 @@ _GRACE_S_MAX = 36_500 * 86_400
     help="Leave alone what is younger: it may still be on its way.",
 )
 @click.option(
+    "--rate",
+    type=FiniteRange(0.001),
+    metavar="N",
+    help="Compare at most N listed objects a second; a request lists up to 1,000.",
+)
+@click.option(
     "--limit",
     type=click.IntRange(0),
     default=1000,
@@ -92,6 +98,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     listing: Path | None,
     catalog_only: bool,
     grace: float,
+    rate: float | None,
     limit: int,
     plan_dir: Path | None,
     objects: str | None,
@@ -116,6 +123,7 @@ def command(  # noqa: PLR0913 - one parameter an option
         listing=listing,
         catalog_only=catalog_only,
         grace=timedelta(seconds=grace),
+        rate=rate,
     )
     if request.since >= request.until:
         message = "--since must be before --until"
@@ -211,6 +219,10 @@ def _show(
     for command_line in commands:
         say(cell(command_line))
     advices = {**ADVICE, Kind.GAP: GAP_UNLISTED} if request.catalog_only else ADVICE
-    for kind, advice in advices.items():
+    for kind, advice in (advices if commands else {**UNPLANNED, **advices}).items():
         if report.counts[kind]:
             say(f"{kind.value}: {advice}", "dim")
+    window = f"--since {format_instant(request.since)} --until {format_instant(request.until)}"
+    replay = None if commands else f"--dataset {request.dataset} {window}"
+    for code, units in sorted(report.failed_codes.items()):
+        say(cell(f"{Kind.FAILED.value}: {failed_advice(code, units, replay)}", "dim"))

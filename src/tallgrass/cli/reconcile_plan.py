@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from shlex import quote
-from typing import BinaryIO, Self
+from typing import BinaryIO, NamedTuple, Self
 
 from tallgrass.cli.text import json_line
 from tallgrass.inventory.listed import listed_line
@@ -15,6 +15,13 @@ FINDINGS = "findings.jsonl"
 OBJECTS = "objects.jsonl"
 
 
+class _Sort(NamedTuple):
+    """What the units of one selection have in common."""
+
+    mend: Mend
+    error_code: str | None
+
+
 class PlanFolder:
     """Takes findings one by one and writes what mends them; memory does not grow with them."""
 
@@ -24,8 +31,9 @@ class PlanFolder:
         self._env = env
         self._window = window
         self._objects = 0
-        self._units: dict[Mend, list[str]] = {}
-        self._selections: list[tuple[Mend, str]] = []
+        #: Of failed units, one list a code: who replays a code says that its cause is mended.
+        self._units: dict[_Sort, list[str]] = {}
+        self._selections: list[tuple[_Sort, str]] = []
         self._files: dict[str, BinaryIO] = {}
 
     def __enter__(self) -> Self:
@@ -44,15 +52,16 @@ class PlanFolder:
             self._files[OBJECTS].write(f"{listed_line(finding.listed)}\n".encode())
             self._objects += 1
         elif mend is not Mend.PERSON and finding.wal_id is not None:
-            units = self._units.setdefault(mend, [])
+            sort = _Sort(mend, finding.error_code if mend is Mend.REPLAY else None)
+            units = self._units.setdefault(sort, [])
             units.append(finding.wal_id)
             if len(units) == NAMES_MAX:
-                self._write_selection(mend)
+                self._write_selection(sort)
 
     def finish(self) -> None:
         """Write what is left."""
-        for mend in list(self._units):
-            self._write_selection(mend)
+        for sort in list(self._units):
+            self._write_selection(sort)
 
     def commands(self, place: Path) -> list[str]:
         """Return the commands that mend, with the folder in the place where it will be."""
@@ -63,7 +72,7 @@ class PlanFolder:
                 f"tallgrass backfill --dataset {self._dataset} --since {since} --until {until} "
                 f"--listing {quote(str(place / OBJECTS))}"
             )
-        for mend, name in self._selections:
+        for (mend, _code), name in self._selections:
             command = f"tallgrass replay --selection-file {quote(str(place / name))}"
             if mend is Mend.REPLAY:
                 found.append(f"{command} --reason incident --incident REF")
@@ -73,14 +82,20 @@ class PlanFolder:
                 found.append(f"{command}{force} --reason incident --dry-run --plan-out {plan}")
         return found
 
-    def _write_selection(self, mend: Mend) -> None:
-        units = self._units.pop(mend, [])
+    def _write_selection(self, sort: _Sort) -> None:
+        units = self._units.pop(sort, [])
         if not units:
             return
-        number = 1 + sum(each is mend for each, _ in self._selections)
-        name = f"{mend.value}-{number}.yaml"
-        purpose = Purpose.FAILED_ONLY if mend is Mend.REPLAY else Purpose.REPAIR
-        selection = Selection(datasets=(self._dataset,), wal_ids=tuple(units), purpose=purpose)
+        mend, code = sort
+        number = 1 + sum(each == sort for each, _ in self._selections)
+        name = f"{mend.value}{'' if code is None else f'-{code}'}-{number}.yaml"
+        selection = Selection(
+            datasets=(self._dataset,),
+            wal_ids=tuple(units),
+            # Without its name, a code that is not retried by itself would be left alone.
+            error_codes=() if code is None else (code,),
+            purpose=Purpose.FAILED_ONLY if mend is Mend.REPLAY else Purpose.REPAIR,
+        )
         text = render_selection(selection, env=self._env, reason=None)
         (self._folder / name).write_text(text, encoding="utf-8")
-        self._selections.append((mend, name))
+        self._selections.append((sort, name))

@@ -23,6 +23,7 @@ from tallgrass.cli.governed_options import (
     incident_option,
     yes_option,
 )
+from tallgrass.cli.hints import hint_lines
 from tallgrass.cli.identity import acting, actor_option
 from tallgrass.cli.invocation import FiniteRange, Invocation
 from tallgrass.cli.stopping import told_to_stop
@@ -203,6 +204,7 @@ def show_report(report: RunReport, again: str, *, as_json: bool) -> None:
     if report.retrying:
         lines.append(f"  of the failed, tried again by the ledger: {report.retrying:,}")
     lines += [f"  {printable(name)}: {count:,}" for name, count in sorted(report.by_reason.items())]
+    lines += [f"  {line}" for line in hint_lines(report.by_reason, "--error-code")]
     lines.append(f"mismatches: {report.mismatches:,}")
     if report.mismatches:
         lines.append(f"  field by field: tallgrass replay diff {printable(report.replay_run_id)}")

@@ -106,6 +106,8 @@ class Facts:
     """Everything that the checks look at."""
 
     config: Config
+    #: As attempts name it; None where the datasets cannot be read.
+    config_version: str | None
     #: How many there are, the folder of one's own included.
     datasets: int | Trouble
     #: Optional package → whether it is installed.

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tallgrass.bootstrap.config_report import version_in_use
 from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.queues import read_queue_status
 from tallgrass.bootstrap.stores import check_database, open_current_stores
@@ -45,6 +46,7 @@ def gather(config: Config, *, skip_network: bool, clock: Clock, read_anchors: Re
     database = _database(config, skip_network=skip_network)
     return Facts(
         config=config,
+        config_version=version_in_use(config),
         datasets=_datasets(config),
         packages=packages,
         folders=tuple(_folders(config)),

@@ -25,7 +25,8 @@ LEASE_WARNING_S = 15
 def check_configuration(facts: Facts) -> Finding:
     """Say which configuration holds; one that cannot be used never comes so far."""
     file = "no file" if facts.config.file is None else str(facts.config.file)
-    return ok("configuration", f"{file}; config_version {facts.config.config_version}")
+    version = facts.config_version or "not known: the datasets cannot be read"
+    return ok("configuration", f"{file}; config_version {version}")
 
 
 def check_datasets(facts: Facts) -> Finding:

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from tallgrass.errors import InvalidInput
-from tallgrass.intake.message import Ignored
+from tallgrass.intake.message import Ignored, IgnoreReason
 from tallgrass.ledger.unit import ObjectReference
 
 #: As many records of the usual length as the largest message holds; so many are read in some ten
@@ -11,9 +11,9 @@ from tallgrass.ledger.unit import ObjectReference
 RECORDS_MAX = 1250
 
 #: Why an event that makes no object is passed over.
-DELETION = "deletion"
-METADATA_UPDATE = "metadata_update"
-OTHER_EVENT = "other_event"
+DELETION = IgnoreReason.DELETION.value
+METADATA_UPDATE = IgnoreReason.METADATA_UPDATE.value
+OTHER_EVENT = IgnoreReason.OTHER_EVENT.value
 
 
 class Announced(NamedTuple):

@@ -1,8 +1,19 @@
 """What a queue message turns out to say."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from tallgrass.ledger.unit import IngestUnit
+
+
+class IgnoreReason(StrEnum):
+    """Why an event makes no unit, beside what a dataset says of its keys."""
+
+    DELETION = "deletion"
+    METADATA_UPDATE = "metadata_update"
+    OTHER_EVENT = "other_event"
+    TEST_EVENT = "test_event"
+    SUBSCRIPTION_CONFIRMED = "subscription_confirmed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Any
 from tallgrass.errors import InvalidInput
 from tallgrass.intake.announced import DELETION, OTHER_EVENT, RECORDS_MAX, Announced, Said
 from tallgrass.intake.fields import required_text, short_text, size_in_bytes, table_of
-from tallgrass.intake.message import Ignored
+from tallgrass.intake.message import Ignored, IgnoreReason
 from tallgrass.ledger.object_uri import key_of_event
 from tallgrass.ledger.unit import ObjectReference
 
@@ -34,7 +34,7 @@ def read_test_event(event: dict[str, Any]) -> list[Said]:
     """Return that S3 only tries a notification that was just set up."""
     if event["Event"] != "s3:TestEvent":
         raise InvalidInput(f"unknown S3 event {str(event['Event'])[:60]!r}")
-    return [Ignored(reason="test_event")]
+    return [Ignored(reason=IgnoreReason.TEST_EVENT.value)]
 
 
 def read_s3_event(event: dict[str, Any]) -> list[Said]:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Protocol
 
 from tallgrass.canonical_json import canonical_bytes, sha256_hex
@@ -25,11 +26,19 @@ from tallgrass.ledger.unit import PROVIDERS, EventMetadata, IngestUnit, ObjectRe
 PURPOSE = "backfill"
 #: The queue that units name which no message brought.
 LISTING = "listing"
-#: Why a listed object is passed over, beside the dataset's own reasons and codes of bad keys.
-OTHER_DATASET = "other_dataset"
-OUTSIDE_TIME = "outside_time"
-OUTSIDE_PREFIX = "outside_prefix"
-UNROUTABLE = "unroutable"
+
+
+class PassedOver(StrEnum):
+    """Why a listed object is passed over, beside its dataset's reasons and codes of bad keys."""
+
+    OTHER_DATASET = "other_dataset"
+    OUTSIDE_TIME = "outside_time"
+    OUTSIDE_PREFIX = "outside_prefix"
+    UNROUTABLE = "unroutable"
+
+
+OUTSIDE_TIME = PassedOver.OUTSIDE_TIME.value
+OUTSIDE_PREFIX = PassedOver.OUTSIDE_PREFIX.value
 
 _PROVIDERS = {scheme: provider for provider, scheme in SCHEMES.items()}
 
@@ -95,9 +104,9 @@ def unit_of(
             return OUTSIDE_PREFIX
         found = catalogue.route(provider, bucket, key)
         if found is None:
-            return UNROUTABLE
+            return PassedOver.UNROUTABLE.value
         if found.dataset is None or found.dataset.id != wanted.dataset:
-            return OTHER_DATASET
+            return PassedOver.OTHER_DATASET.value
         if isinstance(found, IgnoredKey):
             return found.reason
         if not wanted.has((wanted.by_run and found.reference) or found.start):
@@ -185,7 +194,10 @@ class InventoryLedger(Protocol):
 
 @dataclass(slots=True)
 class BackfillReport:
-    """What a backfill came to: listed = known + recorded + changed + left + passed over."""
+    """What a backfill came to.
+
+    listed = known + recorded + changed + waited_for_message + left + passed over
+    """
 
     listed: int = 0
     #: In the ledger as they are listed.
@@ -194,6 +206,8 @@ class BackfillReport:
     recorded: int = 0
     #: Overwritten since the ledger saw them, and due again.
     changed: int = 0
+    #: Waited for their message with the same object: the listing makes them due in its place.
+    waited_for_message: int = 0
     #: Overwritten, but left as they are, by what the ledger decided.
     left: Counter[str] = field(default_factory=Counter)
     #: No unit of this backfill, by reason.
@@ -204,7 +218,7 @@ class BackfillReport:
     @property
     def due(self) -> int:
         """How many units it made due."""
-        return self.recorded + self.changed
+        return self.recorded + self.changed + self.waited_for_message
 
     def document(self) -> dict[str, Any]:
         """Return the report as a JSON value."""
@@ -213,6 +227,7 @@ class BackfillReport:
             "known": self.known,
             "recorded": self.recorded,
             "changed": self.changed,
+            "waited_for_message": self.waited_for_message,
             "left": dict(sorted(self.left.items())),
             "passed_over": dict(sorted(self.passed.items())),
             "capped": self.capped,
@@ -231,6 +246,7 @@ class Backfill:
         clock: Callable[[], datetime],
         providers: Collection[str] = PROVIDERS,
         due_max: int | None = None,
+        report: BackfillReport | None = None,
     ) -> None:
         self._ledger = ledger
         self._catalogue = catalogue
@@ -239,7 +255,8 @@ class Backfill:
         self._clock = clock
         self._providers = providers
         self._due_max = due_max
-        self.report = BackfillReport()
+        #: Another one's, where several add up.
+        self.report = BackfillReport() if report is None else report
 
     def take(self, page: Sequence[ListedObject]) -> int:
         """Make due what the ledger lacks of a page; return how much that was.
@@ -286,7 +303,10 @@ def _count(report: BackfillReport, decision: Decision) -> None:
     if decision.action is Action.CLAIM:
         report.recorded += 1
     elif decision.action is Action.PARK:
-        report.changed += 1
+        if decision.adopts_object:
+            report.changed += 1
+        else:
+            report.waited_for_message += 1
     elif decision.action is Action.DUPLICATE:
         report.known += 1
     else:

@@ -33,8 +33,28 @@ ADVICE = {
     Kind.GAP: "the source has nothing there either: ask the provider",
 }
 
+#: What mends the others; with a plan folder, its commands say it in full.
+UNPLANNED = {
+    Kind.NEVER_NOTIFIED: "`tallgrass backfill` brings it in; --plan-dir writes the list for it",
+    Kind.OBJECT_CHANGED: "`tallgrass backfill` brings it in; --plan-dir writes the list for it",
+    Kind.STALE: "a re-run by an approved plan; --plan-dir writes its selection",
+    Kind.LEDGER_WITHOUT_ITEM: "a re-run by an approved plan; --plan-dir writes its selection",
+}
+
 #: Of a gap, where no bucket was asked.
 GAP_UNLISTED = "the ledger has nothing there: without --catalog-only the bucket is asked as well"
+
+
+def failed_advice(code: str, units: int, replay: str | None) -> str:
+    """Return what to do about units that failed with a code.
+
+    `replay` are the flags that select them; None where a command that does is told elsewhere.
+    """
+    mend = f"{code} ({units:,}): mend its cause first (`tallgrass explain {code}`)"
+    if replay is None:
+        return mend
+    command = f"tallgrass replay {replay} --error-code {code} --reason incident --incident REF"
+    return f"{mend}, then `{command}`"
 
 
 def mend_of(finding: Finding) -> Mend:

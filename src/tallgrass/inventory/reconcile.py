@@ -44,6 +44,8 @@ class Finding:
     object_uri: str | None = None
     #: Start of the data.
     start: datetime | None = None
+    #: Of the unit's last error.
+    error_code: str | None = None
     #: The object, as far as a listing tells of it, where a backfill can mend it.
     listed: ListedObject | None = None
 
@@ -55,6 +57,7 @@ class Finding:
             "wal_id": self.wal_id,
             "object_uri": self.object_uri,
             "start": None if self.start is None else format_instant(self.start),
+            "error_code": self.error_code,
             "detail": self.detail,
         }
         return {name: value for name, value in told.items() if value is not None}
@@ -148,6 +151,7 @@ def judge(entry: LedgerEntry, judging: Judging, *, listed: bool | None) -> Itera
             wal_id=entry.wal_id,
             object_uri=entry.object_uri,
             start=entry.start,
+            error_code=entry.last_error_code,
         )
 
     stuck = _stuck(entry, judging)

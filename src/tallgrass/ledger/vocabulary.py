@@ -36,6 +36,15 @@ class Intent(StrEnum):
     BACKFILL = "backfill"  # an object that no notification brought
 
 
+class JournalReason(StrEnum):
+    """Why the journal tells of a unit, beside error codes and what people say."""
+
+    NEWER_OBJECT = "newer_object"  # its object was overwritten
+    ANNOUNCED_OBJECT = "announced_object"  # a message told the listed object's place in the order
+    LISTED_OBJECT = "listed_object"  # it waited for a message, and a listing found its object
+    KILL_SWITCH = "kill_switch"  # its dataset is switched off: it waits
+
+
 class CheckStatus(StrEnum):
     """Outcome of integrity-check and of metadata-extract."""
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple
 
-from tallgrass.error_codes import registry
+from tallgrass.error_codes import is_error_code
 from tallgrass.governance.gate import Action, GateRequest, gate
 from tallgrass.governance.policy import Policies
 from tallgrass.governance.switches import SwitchedOff
@@ -134,7 +134,7 @@ def settle(
         event=event,
         outcome=AttemptOutcome.FAILED,
         wait_s=None if spent else wait_s(claimed.tries, delivery.retry_after_s, rules, random),
-        error_code=delivery.code if delivery.code in registry() else SINK_ERROR,
+        error_code=delivery.code if is_error_code(delivery.code) else SINK_ERROR,
         error=delivery.message,
     )
 

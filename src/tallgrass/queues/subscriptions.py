@@ -8,7 +8,13 @@ first, so a message that comes again does no harm.
 from collections.abc import Callable
 
 from tallgrass.errors import InvalidInput, TransientError
-from tallgrass.intake.message import Deferred, Ignored, ParsedMessage, Poison
+from tallgrass.intake.message import (
+    Deferred,
+    Ignored,
+    IgnoreReason,
+    ParsedMessage,
+    Poison,
+)
 from tallgrass.intake.parse import Admission
 from tallgrass.intake.sns_signature import CONFIRMATION, confirmation_address
 from tallgrass.intake.strict_json import load_strict
@@ -50,7 +56,7 @@ def confirmer(admit: Admission, get: Get) -> Confirmer:
 
 def _answered(status: int) -> ParsedMessage:
     if status == _OK:
-        return ParsedMessage(ignored=(Ignored(reason="subscription_confirmed"),))
+        return ParsedMessage(ignored=(Ignored(reason=IgnoreReason.SUBSCRIPTION_CONFIRMED.value),))
     if status in _REFUSALS and status != _BUSY:
         # An old token: the subscription must be asked for again.
         raise InvalidInput(f"SNS answered HTTP {status}", code="subscription_refused")

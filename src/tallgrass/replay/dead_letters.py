@@ -49,22 +49,44 @@ class DrainAction(StrEnum):
     LEAVE = "leave"  # it stays; the reason says why
 
 
-#: Why letters stay, beside the rules of the gate and the reasons of a plan.
-DEFERRED = "deferred"  # it cannot be judged now
-CHANGED = "changed"  # its body is not the one that was planned
-MOVED = "moved"  # its units are no longer as they were planned
-NOT_FOUND = "not_found"  # planned, and not there
-NOT_REACHED = "not_reached"  # planned, not met, and others are there that nobody could look at
-NOT_KEPT_WHOLE = "not_kept_whole"  # too long for the poison store, which would cut it
-NOT_SENDABLE = "not_sendable"  # no queue of this kind takes its body
+class LetterReason(StrEnum):
+    """Why letters stay, go or are sent, beside the rules of the gate and the reasons of a plan."""
+
+    # They stay.
+    DEFERRED = "deferred"  # it cannot be judged now
+    CHANGED = "changed"  # its body is not the one that was planned
+    MOVED = "moved"  # its units are no longer as they were planned
+    NOT_FOUND = "not_found"  # planned, and not there
+    NOT_REACHED = "not_reached"  # planned, not met, and others are there that nobody could look at
+    NOT_KEPT_WHOLE = "not_kept_whole"  # too long for the poison store, which would cut it
+    NOT_SENDABLE = "not_sendable"  # no queue of this kind takes its body
+    NOT_TAKEN_UP = "not_taken_up"  # no call has looked at it yet
+    NOT_CONFIRMED = "not_confirmed"  # a call was broken off before its sending was known
+    # They go: the ledger needs them no more.
+    IGNORED = "ignored"
+    SUPERSEDED = "superseded"
+    NOT_REINGESTED = "not_reingested"
+    DUE = "due"
+    # They are sent.
+    UNKNOWN_TO_LEDGER = "unknown_to_ledger"
+    ORDERS_OBJECT = "orders_object"
+    WAITS_FOR_MESSAGE = "waits_for_message"
+    NEWER_OBJECT = "newer_object"
+
+
+DEFERRED = LetterReason.DEFERRED.value
+CHANGED = LetterReason.CHANGED.value
+MOVED = LetterReason.MOVED.value
+NOT_FOUND = LetterReason.NOT_FOUND.value
+NOT_REACHED = LetterReason.NOT_REACHED.value
 BEYOND = SkipReason.BEYOND_MAX_EVENTS.value
 
 #: Receipts after which the ledger needs the message no more.
 _SETTLED = {
-    Action.DUPLICATE: "succeeded",
-    Action.IGNORE_OLDER: "superseded",
-    Action.NOT_REINGESTED: "not_reingested",
-    Action.DUE: "due",
+    Action.DUPLICATE: SkipReason.SUCCEEDED.value,
+    Action.IGNORE_OLDER: LetterReason.SUPERSEDED.value,
+    Action.NOT_REINGESTED: LetterReason.NOT_REINGESTED.value,
+    Action.DUE: LetterReason.DUE.value,
     Action.QUARANTINE: SkipReason.ATTEMPTS_EXCEEDED.value,
 }
 #: The strongest first: what one unit of a letter needs, the whole letter gets.
@@ -168,9 +190,11 @@ def decide_letter(
     """Return what a drain does with a letter, as the ledger stands."""
     fate = _decide_by_units(letter.parsed, known, rules, now)
     if fate.action in SENT:
-        return fate if rules.sendable(letter.body) else left(NOT_SENDABLE, fate)
+        return fate if rules.sendable(letter.body) else left(LetterReason.NOT_SENDABLE.value, fate)
     is_cut = letter.parsed.poison is not None and len(letter.body) > POISON_BYTES_MAX
-    return left(NOT_KEPT_WHOLE, fate) if is_cut and fate.action is not DrainAction.LEAVE else fate
+    if is_cut and fate.action is not DrainAction.LEAVE:
+        return left(LetterReason.NOT_KEPT_WHOLE.value, fate)
+    return fate
 
 
 def _decide_by_units(
@@ -181,7 +205,7 @@ def _decide_by_units(
     if not parsed.units:
         if parsed.poison is not None:
             return LetterFate(action=DrainAction.POISON, reason=parsed.poison.code)
-        return LetterFate(action=DrainAction.SETTLE, reason="ignored")
+        return LetterFate(action=DrainAction.SETTLE, reason=LetterReason.IGNORED.value)
     fates = tuple(decide_unit(u, known.get(u.object_uri), rules, now) for u in parsed.units)
     strongest = min(fates, key=lambda fate: _FOLD.index(fate.action))
     return LetterFate(action=strongest.action, reason=strongest.reason, units=fates)
@@ -192,7 +216,7 @@ def decide_unit(
 ) -> UnitFate:
     """Return what becomes of one unit: the ledger's own rules of receipt and of replay decide."""
     if found is None:
-        return _sent(unit.wal_id, None, unit.dataset, "unknown_to_ledger", rules)
+        return _sent(unit.wal_id, None, unit.dataset, LetterReason.UNKNOWN_TO_LEDGER.value, rules)
     known = found.known
     order = compare_objects(unit.object_ref, found.object_ref)
     if known.status is Status.FAILED and order in {ObjectOrder.SAME, ObjectOrder.INCOMPARABLE}:
@@ -201,7 +225,7 @@ def decide_unit(
         receipt = decide_receipt(known, order, now=now, switched_off=False, rules=rules.ledger)
         action, reason = _received(known, order, receipt.action)
     if action in _REMOVED and _is_the_only_one_to_order(unit, found):
-        action, reason = DrainAction.SEND, "orders_object"
+        action, reason = DrainAction.SEND, LetterReason.ORDERS_OBJECT.value
     if action is DrainAction.SEND:
         return _sent(known.wal_id, known, known.dataset, reason, rules)
     return UnitFate(wal_id=known.wal_id, known=known, action=action, reason=reason)
@@ -242,9 +266,9 @@ def _received(known: Known, order: ObjectOrder, receipt: Action) -> tuple[DrainA
     if known.status is Status.PENDING and order is not ObjectOrder.NEWER:
         # A pending unit that is due is the ledger's own; any other waits for its message.
         if known.due_at is not None:
-            return DrainAction.SETTLE, "due"
-        return DrainAction.SEND, "waits_for_message"
-    return DrainAction.SEND, "newer_object"
+            return DrainAction.SETTLE, LetterReason.DUE.value
+        return DrainAction.SEND, LetterReason.WAITS_FOR_MESSAGE.value
+    return DrainAction.SEND, LetterReason.NEWER_OBJECT.value
 
 
 def _sent(

@@ -5,11 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tallgrass.replay.dead_letters import MOVED, SENT, DrainAction
+from tallgrass.replay.dead_letters import MOVED, SENT, DrainAction, LetterReason
 from tallgrass.replay.run import RunReport
-
-#: Why a letter stays that the ledger knows of: a call was broken off before its sending was known.
-NOT_CONFIRMED = "not_confirmed"
 
 
 class LetterState(StrEnum):
@@ -105,11 +102,15 @@ def drain_report(
     by_reason: dict[str, int] = {}
     for each in counts:
         if _stays(each):
-            reason = NOT_CONFIRMED if each.state is LetterState.RECORDED else each.reason or MOVED
+            reason = (
+                LetterReason.NOT_CONFIRMED.value
+                if each.state is LetterState.RECORDED
+                else each.reason or MOVED
+            )
             by_reason[reason] = by_reason.get(reason, 0) + each.letters
     unseen = planned - sum(each.letters for each in counts)
     if unseen:
-        by_reason["not_taken_up"] = unseen
+        by_reason[LetterReason.NOT_TAKEN_UP.value] = unseen
     found = {
         "duplicates": duplicates,
         "lineage_regressions": lineage_regressions,

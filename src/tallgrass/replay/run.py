@@ -21,10 +21,16 @@ from tallgrass.replay.plan import PlanAction, PlannedAction, SkipReason, replays
 from tallgrass.replay.selection import Selection
 from tallgrass.replay.versions import lowered_schemas, lowers
 
-#: Why a record was skipped that is not as it was planned.
-MOVED = "moved"
-#: Why it was skipped: its item names a newer schema than this release writes.
-SCHEMA_REGRESSION = "schema_regression"
+
+class RunSkip(StrEnum):
+    """Why a run skips a record, beside the reasons of its plan and the rules of the gate."""
+
+    MOVED = "moved"  # it is not as it was planned
+    SCHEMA_REGRESSION = "schema_regression"  # its item names a newer schema than is written now
+
+
+MOVED = RunSkip.MOVED.value
+SCHEMA_REGRESSION = RunSkip.SCHEMA_REGRESSION.value
 #: Why it waits, though it was planned: the switch was turned while the run was under way.
 HELD_BY_SWITCH = Rule.KILL_SWITCH_ACTIVE.value
 

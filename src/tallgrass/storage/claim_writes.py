@@ -12,7 +12,7 @@ from tallgrass.ledger.claim import NOT_REPLAYED, Claim, OwnedItem, Replayed, Wor
 from tallgrass.ledger.receipt import Action, Decision, Known
 from tallgrass.ledger.replay_reasons import DLQ_DRAIN
 from tallgrass.ledger.unit import IngestUnit
-from tallgrass.ledger.vocabulary import Intent, Status
+from tallgrass.ledger.vocabulary import Intent, JournalReason, Status
 from tallgrass.storage.audit_store import write_audit
 from tallgrass.storage.journal import transition_row
 from tallgrass.storage.rows import next_object_text, owned_item_from, replayed_from
@@ -24,7 +24,8 @@ _Rows = list[tuple[object, ...]]
 _DRAINED = Replayed(mode="dlq")
 
 #: Why a unit keeps an object that is not newer: a listing did not tell its place in the order.
-_ANNOUNCED = "announced_object"
+_ANNOUNCED = JournalReason.ANNOUNCED_OBJECT.value
+_NEWER = JournalReason.NEWER_OBJECT.value
 
 
 @dataclass(slots=True)
@@ -111,7 +112,7 @@ class ClaimWrites:
         known: Known,
         decision: Decision,
         row: Row,
-        reason: str = "kill_switch",
+        reason: str = JournalReason.KILL_SWITCH.value,
     ) -> None:
         """Make a recorded unit due, for the time after the switch; adopt a newer object.
 
@@ -132,7 +133,7 @@ class ClaimWrites:
         due_at = format_instant(known.due_at or self.now)
         why = reason
         if decision.adopts_object:
-            why = _ANNOUNCED if decision.orders_object else "newer_object"
+            why = _ANNOUNCED if decision.orders_object else _NEWER
         self._journal(known, "park", known.status, why)
         self.parks.append(
             (
@@ -148,7 +149,7 @@ class ClaimWrites:
 
     def record_newer(self, unit: IngestUnit, known: Known) -> None:
         """Keep the newer object of a unit that is held, for its release or approved re-run."""
-        self._keep_object(unit, known, "newer_object")
+        self._keep_object(unit, known, _NEWER)
         self._note_message(unit, known, f"newer_object_of_{known.status.value}")
 
     def hold_still(self, unit: IngestUnit, known: Known, decision: Decision) -> None:

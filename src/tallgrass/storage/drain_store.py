@@ -22,6 +22,7 @@ from tallgrass.replay.dead_letters import (
     KnownUnit,
     Letter,
     LetterFate,
+    LetterReason,
     UnitFate,
     decide_letter,
     left,
@@ -41,8 +42,7 @@ from tallgrass.telemetry.recorder import NOBODY, Recorder, count_each
 from tallgrass.telemetry.replay_report import report_replay_batch
 
 _PAGE = 500
-#: Why a letter stays that no call has taken up yet.
-NOT_TAKEN_UP = "not_taken_up"
+_NOT_TAKEN_UP = LetterReason.NOT_TAKEN_UP.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class DrainStore:
         """Write down the letters of a plan, before any of them is taken up."""
         for first in range(0, len(rows), _PAGE):
             self.leave(
-                run, {row.message_id: (row, NOT_TAKEN_UP) for row in rows[first : first + _PAGE]}
+                run, {row.message_id: (row, _NOT_TAKEN_UP) for row in rows[first : first + _PAGE]}
             )
 
     def record(

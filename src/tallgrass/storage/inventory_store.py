@@ -15,7 +15,7 @@ from tallgrass.ledger.object_order import ObjectOrder, compare_objects
 from tallgrass.ledger.receipt import NEW_UNIT, Action, Decision, Known, decide_receipt
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.unit import IngestUnit, ObjectReference
-from tallgrass.ledger.vocabulary import Intent, Status
+from tallgrass.ledger.vocabulary import Intent, JournalReason, Status
 from tallgrass.storage.claim_writes import ClaimWrites
 from tallgrass.storage.ledger import newest_by_object
 from tallgrass.storage.rows import known_from, known_object
@@ -26,7 +26,6 @@ from tallgrass.telemetry.recorder import NOBODY, Recorder, count_each
 
 _Decided = tuple[dict[str, Decision], ClaimWrites]
 _NOBODYS_CLAIM = str(UUID(int=0))
-_OVERWRITTEN = "newer_object"
 
 
 class InventoryStore:
@@ -112,7 +111,9 @@ class InventoryStore:
         if decision.action is Action.PARK:
             if _waits_already(known, decision):
                 return _DUE
-            writes.park(self._announced(unit), known, decision, row, reason=_OVERWRITTEN)
+            newer = decision.adopts_object
+            reason = JournalReason.NEWER_OBJECT if newer else JournalReason.LISTED_OBJECT
+            writes.park(self._announced(unit), known, decision, row, reason=reason.value)
         elif decision.action is Action.RECORD_NEWER:
             writes.record_newer(self._announced(unit), known)
         return decision
