@@ -11,6 +11,7 @@ from tallgrass.governance.audit import AuditEntry
 from tallgrass.ledger.claim import WorkerLease
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.storage.audit_store import write_audit
+from tallgrass.storage.fence import require_unfenced
 from tallgrass.storage.journal import transition_row
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Row, Transaction, write_all
@@ -106,6 +107,7 @@ class Leases:
         """Give back what a worker still holds after a batch that it could not finish."""
 
         def work(tx: Transaction) -> Sequence[Row]:
+            require_unfenced(tx, worker)
             return self._hand_back(tx, tx.now(), worker, "the store failed before the batch ended")
 
         return self._released(self._runner.run(work))
@@ -120,8 +122,12 @@ class Leases:
             actor=worker.worker_id,
             rolled_back=False,
         )
-        held = tx.select("attempts_of_worker", incarnation=worker.incarnation)
-        return self._release(tx, now, [row["wal_id"] for row in held], release)
+        held = _held(
+            tx,
+            tx.select("attempts_of_worker", incarnation=worker.incarnation),
+            lambda row: row["worker_incarnation"] == worker.incarnation,
+        )
+        return self._release(tx, now, held, release)
 
     def recover(self) -> Recovered:
         """Fence every worker whose lease has ended and free what it held.
@@ -140,8 +146,9 @@ class Leases:
         def work(tx: Transaction) -> tuple[int, Sequence[Row]]:
             now = tx.now()
             fenced = tx.execute("fence_expired", now=now)
-            abandoned = tx.select("abandoned_attempts", size=RECOVERY_BATCH)
-            rows = self._release(tx, now, [row["wal_id"] for row in abandoned], release)
+            found = tx.select("abandoned_attempts", size=RECOVERY_BATCH)
+            abandoned = _held(tx, found, lambda row: bool(row["is_abandoned"]))
+            rows = self._release(tx, now, abandoned, release)
             if rows:
                 write_audit(tx, now, [_recovery_entry(fenced, rows)])
             return fenced, rows
@@ -158,17 +165,14 @@ class Leases:
                 return Recovered(workers=workers, units=units)
 
     def _release(
-        self, tx: Transaction, now: datetime, wal_ids: list[str], release: _Release
+        self, tx: Transaction, now: datetime, rows: Sequence[Row], release: _Release
     ) -> Sequence[Row]:
         """Close open attempts and make their units due: in_progress → failed → pending.
 
         Return the attempts with their records as they were before.
         """
-        if not wal_ids:
+        if not rows:
             return ()
-        tx.lock("lock_units", wal_ids)
-        # Read after the lock: what another process closed meanwhile is no longer open.
-        rows = tx.select("open_attempts", rows=wal_ids)
         self._close_attempts(tx, now, rows, release)
         due_at = format_instant(now)
         expired = 1 if release.rolled_back else 0
@@ -255,6 +259,21 @@ class Leases:
         if release.rolled_back:
             numbers = [(row["wal_id"], row["attempt_no"]) for row in rows]
             write_all(tx, "roll_back_attempts", numbers)
+
+
+def _held(
+    tx: Transaction, found: Sequence[Row], is_freed: Callable[[Row], bool]
+) -> Sequence[Row]:
+    """Lock units that were found held; return the open attempts that may be closed.
+
+    They are read after the lock, with their holders: while it was awaited, another process may
+    have closed an attempt, and a live worker may have claimed the unit anew.
+    """
+    if not found:
+        return ()
+    wal_ids = [row["wal_id"] for row in found]
+    tx.lock("lock_units", wal_ids)
+    return [row for row in tx.select("open_attempts", rows=wal_ids) if is_freed(row)]
 
 
 def _recovery_entry(fenced: int, rows: Sequence[Row]) -> AuditEntry:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
-from tallgrass.errors import WorkerFenced
 from tallgrass.governance.switches import SwitchedOff, SwitchScope
 from tallgrass.ledger.budget import company_limit
 from tallgrass.ledger.claim import Claim, CommitResult, Receipt, WorkerLease
@@ -37,6 +36,7 @@ from tallgrass.operators.effects import Effects
 from tallgrass.storage.catalog_writes import CatalogWrites
 from tallgrass.storage.claim_writes import ClaimWrites
 from tallgrass.storage.closing import Closing
+from tallgrass.storage.fence import await_ended, require_unfenced
 from tallgrass.storage.leases import Leases
 from tallgrass.storage.rows import due_from, due_unit_from, known_from, known_object
 from tallgrass.storage.switch_store import switched_off
@@ -312,13 +312,6 @@ def newest_by_object(units: Sequence[IngestUnit]) -> dict[str, IngestUnit]:
     return newest
 
 
-def require_unfenced(tx: Transaction, worker: WorkerLease) -> None:
-    """Refuse a worker that lost its lease; hold the fence off until this transaction ends."""
-    rows = tx.select("hold_worker", incarnation=worker.incarnation)
-    if not rows or rows[0]["fenced_at"] is not None or rows[0]["stopped_at"] is not None:
-        raise WorkerFenced(f"worker {worker.worker_id} ({worker.incarnation}) lost its lease")
-
-
 def _receipt_of(
     unit: IngestUnit, newest: dict[str, IngestUnit], by_object: dict[str, Receipt]
 ) -> Receipt:
@@ -334,11 +327,6 @@ def _receipt_of(
 
 def _is_lost(receipt: Receipt) -> bool:
     return receipt.decision.action is Action.RECOVER
-
-
-def await_ended(tx: Transaction, worker: WorkerLease) -> None:
-    """Wait until no transaction of the worker is still committing; each holds the worker's row."""
-    tx.lock("lock_worker", [worker.incarnation])
 
 
 def _claim_landed(

@@ -22,11 +22,14 @@ SELECT wal_id FROM wal_attempts WHERE status = 'pending' AND worker_incarnation 
 ORDER BY wal_id;
 
 -- name: open_attempts(rows)
-SELECT a.wal_id, a.attempt_no, a.worker_incarnation, a.worker_id, r.dataset, r.status, r.version,
-  r.attempts, r.budget_from, r.lease_expiries, r.replay_reason, r.applied_attempt
+-- With whether a live worker holds each: one that was found abandoned may be claimed anew by now.
+SELECT a.wal_id, a.attempt_no, a.worker_incarnation, r.dataset, r.status, r.version,
+  r.budget_from, r.lease_expiries, r.replay_reason,
+  (w.incarnation IS NULL OR w.fenced_at IS NOT NULL OR w.stopped_at IS NOT NULL) AS is_abandoned
 FROM json_each(:rows) AS unit
 JOIN wal_attempts AS a ON a.wal_id = unit.value AND a.status = 'pending'
 JOIN wal_records AS r ON r.wal_id = a.wal_id
+LEFT JOIN workers AS w ON w.incarnation = a.worker_incarnation
 ORDER BY a.wal_id;
 
 -- name: abandon_attempts(now, commit_id; wal_id, attempt_no, closed_version, error_code, error_message)
