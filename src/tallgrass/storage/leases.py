@@ -261,9 +261,7 @@ class Leases:
             write_all(tx, "roll_back_attempts", numbers)
 
 
-def _held(
-    tx: Transaction, found: Sequence[Row], is_freed: Callable[[Row], bool]
-) -> Sequence[Row]:
+def _held(tx: Transaction, found: Sequence[Row], is_freed: Callable[[Row], bool]) -> Sequence[Row]:
     """Lock units that were found held; return the open attempts that may be closed.
 
     They are read after the lock, with their holders: while it was awaited, another process may
