@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tallgrass.governance.switches import SwitchedOff
+from tallgrass.ledger.budget import after_a_hand_back
 from tallgrass.ledger.claim import ClosedClaim, Receipt
 from tallgrass.ledger.object_order import compare_objects
 from tallgrass.ledger.outcome import Verdict, is_retried, judge
@@ -90,6 +91,8 @@ def _of_worker(
             for code in OUTCOMES:
                 if code is None or world.failures:
                     yield f"commits {code}", _commit(world, number, worker, code, rules)
+            for lost in (False, True) if world.cuts else ():
+                yield f"is cut off, lost={lost}", _cut_off(world, number, worker, lost=lost)
         case "committed":
             yield "acknowledges", _acknowledge(world, number, worker)
     if world.crashes:
@@ -194,6 +197,20 @@ def _commit(world: World, number: int, worker: Worker, code: str | None, rules: 
     return _with(_with_unit(world, worker.unit, after), number, _next(done._replace(closed=closed)))
 
 
+def _cut_off(world: World, number: int, worker: Worker, *, lost: bool) -> World:
+    """Let the store fail at the commit; the worker gives back what it held, and goes on."""
+    world = world._replace(cuts=world.cuts - 1)
+    if world.leases[worker.incarnation] == "fenced":
+        return _refused(world, number, worker)
+    unit_ = world.units[worker.unit]
+    if unit_.holder == worker.incarnation:
+        # It was alone: where the connection was lost, the attempt counts.
+        budget_from = unit_.budget_from if lost else after_a_hand_back(unit_.budget_from)
+        freed = _freed(unit_._replace(budget_from=budget_from), "handed_back")
+        world = _with_unit(world, worker.unit, freed)
+    return _with(_released(world, worker), number, Worker(worker.incarnation))
+
+
 def _closed(unit_: Unit, code: str | None, verdict: Verdict) -> Unit:
     free = unit_._replace(holder=NOBODY, opened=0, expiries=0, error=code, due=False)
     if verdict is Verdict.SUCCEEDED:
@@ -296,15 +313,17 @@ def recovered(world: World) -> World:
         if unit_.holder == NOBODY or world.leases[unit_.holder] != "ended":
             units.append(unit_)
             continue
-        free = unit_._replace(
-            holder=NOBODY, opened=0, expiries=min(unit_.expiries + 1, 2), error="lease_expired"
-        )
-        if unit_.rerunning:
-            units.append(_again(free)._replace(rerunning=False, due=True, rerun=True))
-        else:
-            failed = _moved(free, Status.FAILED)
-            units.append(_moved(failed, Status.PENDING)._replace(due=True))
+        units.append(_freed(unit_, "lease_expired"))
     return world._replace(leases=leases, units=tuple(units))
+
+
+def _freed(unit_: Unit, code: str) -> Unit:
+    """Close the open attempt from outside: the unit is due, and under suspicion."""
+    expiries = min(unit_.expiries + 1, 2)
+    free = unit_._replace(holder=NOBODY, opened=0, expiries=expiries, error=code)
+    if unit_.rerunning:
+        return _again(free)._replace(rerunning=False, due=True, rerun=True)
+    return _moved(_moved(free, Status.FAILED), Status.PENDING)._replace(due=True)
 
 
 def _replays(world: World, rules: Rules) -> Iterator[tuple[str, World]]:

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from uuid import UUID
 
 from tallgrass.clock import format_instant
 from tallgrass.errors import WorkerFenced
 from tallgrass.governance.audit import AuditEntry
+from tallgrass.ledger.budget import after_a_hand_back
 from tallgrass.ledger.claim import WorkerLease
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.storage.audit_store import write_audit
@@ -23,6 +25,15 @@ RECOVERY_BATCH = 2000
 
 #: Who recovers: the sweep, not the worker that happens to run it.
 RECOVERER = "recovery"
+
+
+class _Why(StrEnum):
+    """Why a worker hands back, as its attempts tell."""
+
+    STOPPED = "the worker was asked to stop"
+    CUT_OFF = "the store failed before the batch ended"
+    LOST = "the connection to the store was lost before the batch ended"
+    LOST_ALONE = "the connection to the store was lost while it had this unit alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +54,10 @@ class _Release:
     actor: str
     #: Recovery proved that nothing is left of the attempt; a hand-back reported its own end.
     rolled_back: bool
+    #: The unit may be the cause: next time it is claimed in smaller company.
+    suspects: bool
+    #: The attempt counts against the unit's limit.
+    counts: bool
 
 
 class Leases:
@@ -99,33 +114,43 @@ class Leases:
                 raise WorkerFenced(
                     f"worker {worker.worker_id} ({worker.incarnation}) lost its lease"
                 )
-            return self._hand_back(tx, now, worker, "the worker was asked to stop")
+            return self._hand_back(tx, now, worker, _Why.STOPPED)
 
         return self._released(self._runner.run(work))
 
-    def hand_back(self, worker: WorkerLease) -> tuple[str, ...]:
-        """Give back what a worker still holds after a batch that it could not finish."""
+    def hand_back(self, worker: WorkerLease, *, store_lost: bool = False) -> tuple[str, ...]:
+        """Give back what a worker still holds after a batch that the store cut off.
+
+        That costs the units nothing, but their company: one of them may be why. Only a unit that
+        was alone when the connection to the store was lost has used an attempt: its own data may
+        bring the server down each time.
+        """
 
         def work(tx: Transaction) -> Sequence[Row]:
             require_unfenced(tx, worker)
-            return self._hand_back(tx, tx.now(), worker, "the store failed before the batch ended")
+            why = _Why.LOST if store_lost else _Why.CUT_OFF
+            return self._hand_back(tx, tx.now(), worker, why)
 
         return self._released(self._runner.run(work))
 
     def _hand_back(
-        self, tx: Transaction, now: datetime, worker: WorkerLease, message: str
+        self, tx: Transaction, now: datetime, worker: WorkerLease, why: _Why
     ) -> Sequence[Row]:
-        release = _Release(
-            error_code="handed_back",
-            message=message,
-            kind="hand_back",
-            actor=worker.worker_id,
-            rolled_back=False,
-        )
         held = _held(
             tx,
             tx.select("attempts_of_worker", incarnation=worker.incarnation),
             lambda row: row["worker_incarnation"] == worker.incarnation,
+        )
+        if why is _Why.LOST and len(held) == 1:
+            why = _Why.LOST_ALONE
+        release = _Release(
+            error_code="handed_back",
+            message=why.value,
+            kind="hand_back",
+            actor=worker.worker_id,
+            rolled_back=False,
+            suspects=why is not _Why.STOPPED,
+            counts=why is _Why.LOST_ALONE,
         )
         return self._release(tx, now, held, release)
 
@@ -141,6 +166,8 @@ class Leases:
             kind="recovery",
             actor=RECOVERER,
             rolled_back=True,
+            suspects=True,
+            counts=True,
         )
 
         def work(tx: Transaction) -> tuple[int, Sequence[Row]]:
@@ -175,7 +202,7 @@ class Leases:
             return ()
         self._close_attempts(tx, now, rows, release)
         due_at = format_instant(now)
-        expired = 1 if release.rolled_back else 0
+        suspected = 1 if release.suspects else 0
         first_runs = [row for row in rows if row["status"] == "in_progress"]
         records = [
             (row["wal_id"], row["version"], release.error_code, release.message)
@@ -189,9 +216,9 @@ class Leases:
                 None,
                 None,
                 due_at,
-                row["budget_from"],
+                _budget_from(row, release),
                 None,
-                row["lease_expiries"] + expired,
+                row["lease_expiries"] + suspected,
             )
             for row in first_runs
         ]
@@ -217,7 +244,8 @@ class Leases:
                 release.message,
                 due_at,
                 due_at,
-                row["lease_expiries"] + expired,
+                row["lease_expiries"] + suspected,
+                _budget_from(row, release),
             )
             for row in rows
             if row["status"] == "succeeded"
@@ -272,6 +300,11 @@ def _held(tx: Transaction, found: Sequence[Row], is_freed: Callable[[Row], bool]
     wal_ids = [row["wal_id"] for row in found]
     tx.lock("lock_units", wal_ids)
     return [row for row in tx.select("open_attempts", rows=wal_ids) if is_freed(row)]
+
+
+def _budget_from(row: Row, release: _Release) -> int:
+    budget_from: int = row["budget_from"]
+    return budget_from if release.counts else after_a_hand_back(budget_from)
 
 
 def _recovery_entry(fenced: int, rows: Sequence[Row]) -> AuditEntry:
