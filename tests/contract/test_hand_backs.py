@@ -139,7 +139,7 @@ def test_an_attempt_that_is_reported_as_given_back_costs_nothing(backend: Backen
 
 
 def work(scene: Scene, claims: list[Claim], killer: str) -> None:
-    """Commit a batch, unless the killer is in it: then the server goes down, the worker does not."""
+    """Commit a batch, unless the killer is in it: then the server goes down, and not the worker."""
     if any(claim.wal_id == killer for claim in claims):
         scene.stores.leases.hand_back(scene.worker, store_lost=True)
     else:
@@ -164,6 +164,7 @@ def test_one_that_brings_the_server_down_among_five_hundred(backend: Backend) ->
     assert (row["attempts"], used(scene, killer), row["last_error_code"]) == (10, 8, "handed_back")
     # Its neighbours of the first two batches were given back with it, at no cost.
     others = backend.sql(
-        "SELECT attempts, count(*) FROM wal_records WHERE status = 'succeeded' GROUP BY 1 ORDER BY 1"
+        "SELECT attempts, count(*) FROM wal_records WHERE status = 'succeeded'"
+        " GROUP BY 1 ORDER BY 1"
     )
     assert others == [(2, 484), (3, 15)]

@@ -88,11 +88,7 @@ def _of_worker(
         case "received":
             yield "claims", _record_and_claim(world, number, worker, rules)
         case "claimed":
-            for code in OUTCOMES:
-                if code is None or world.failures:
-                    yield f"commits {code}", _commit(world, number, worker, code, rules)
-            for lost in (False, True) if world.cuts else ():
-                yield f"is cut off, lost={lost}", _cut_off(world, number, worker, lost=lost)
+            yield from _ended(world, number, worker, rules)
         case "committed":
             yield "acknowledges", _acknowledge(world, number, worker)
     if world.crashes:
@@ -176,6 +172,14 @@ def _claimed_due(
             phase="claimed", unit=index, attempt=claimed.attempts, claimed_from=claimed_from
         )
         yield f"claims due u{index}", _with(_with_unit(world, index, claimed), number, held)
+
+
+def _ended(world: World, number: int, worker: Worker, rules: Rules) -> Iterator[tuple[str, World]]:
+    for code in OUTCOMES:
+        if code is None or world.failures:
+            yield f"commits {code}", _commit(world, number, worker, code, rules)
+    for lost in (False, True) if world.cuts else ():
+        yield f"is cut off, lost={lost}", _cut_off(world, number, worker, lost=lost)
 
 
 def _commit(world: World, number: int, worker: Worker, code: str | None, rules: Rules) -> World:
