@@ -61,6 +61,11 @@ SELECT wal_id, dataset, status, version, attempts, budget_from, lease_expiries, 
   NULL::timestamptz AS held_until
 FROM json_array_elements_text(:rows::json) AS unit (value) JOIN wal_records ON wal_id = unit.value::uuid;
 
+-- name: recorded_by_run(run, rows)
+-- Those of the units that the run recorded and that nobody has claimed yet.
+SELECT wal_id FROM json_array_elements_text(:rows::json) AS unit (value) JOIN wal_records ON wal_id = unit.value::uuid
+WHERE ingest_run_id = :run;
+
 -- name: insert_reasons(now; code, description, approval_ref)
 INSERT INTO replay_reasons (code, description, approval_ref, registered_at)
 SELECT x.code, x.description, x.approval_ref, :now

@@ -46,6 +46,11 @@ SELECT wal_id, dataset, status, version, attempts, budget_from, lease_expiries, 
   due_at, retry_after, rerun_intent, next_object, replay_run_id, replay_reason, NULL AS held_until
 FROM json_each(:rows) AS unit JOIN wal_records ON wal_id = unit.value;
 
+-- name: recorded_by_run(run, rows)
+-- Those of the units that the run recorded and that nobody has claimed yet.
+SELECT wal_id FROM json_each(:rows) AS unit JOIN wal_records ON wal_id = unit.value
+WHERE ingest_run_id = :run;
+
 -- name: insert_reasons(now; code, description, approval_ref)
 INSERT INTO replay_reasons (code, description, approval_ref, registered_at)
 VALUES (:code, :description, :approval_ref, :now) ON CONFLICT DO NOTHING;
