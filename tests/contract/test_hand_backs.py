@@ -36,9 +36,9 @@ def test_stops_in_good_order_cost_nothing(backend: Backend) -> None:
         assert [used(scene, wal_id) for wal_id in held] == [0, 0]
         assert [scene.row(wal_id)["attempts"] for wal_id in held] == [stops, stops]
         scene.worker = scene.register()
-        claims = scene.due()
-        assert sorted(claim.wal_id for claim in claims) == held
-    scene.commit(*(success(claim) for claim in claims))
+        assert sorted(claim.wal_id for claim in scene.due()) == held
+    scene.stores.leases.hand_back(scene.worker)
+    scene.commit(*(success(claim) for claim in scene.due()))
     assert {scene.row(wal_id)["status"] for wal_id in held} == {"succeeded"}
 
 

@@ -147,8 +147,8 @@ def _told_as(wal_ids: Sequence[str]) -> tuple[str, dict[str, object]]:
     """
     if len(wal_ids) <= 1:
         return "".join(wal_ids), {}
-    detail = {"first": wal_ids[0], "last": wal_ids[-1], "wal_ids": list(wal_ids[:_IDS_TOLD_MAX])}
-    return f"{len(wal_ids)} units", detail
+    named = list(wal_ids[:_IDS_TOLD_MAX])
+    return f"{len(wal_ids)} units", {"first": wal_ids[0], "last": wal_ids[-1], "wal_ids": named}
 
 
 def _sort_out(
