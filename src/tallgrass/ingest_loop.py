@@ -12,6 +12,7 @@ from tallgrass.ledger.claim import WorkerLease
 from tallgrass.retry import Backoff
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import Recorder
+from tallgrass.unsettled import HandsBack, Unsettled
 from tallgrass.worker import Batch, Phases, Worker
 
 #: Rest between rounds that found nothing, and between tries of a store that is down.
@@ -26,14 +27,11 @@ class Until(StrEnum):
     DRAINED = "drained"  # when neither queue nor ledger has anything now
 
 
-class LeaseStore(Protocol):
+class LeaseStore(HandsBack, Protocol):
     """Leases as the loop needs them."""
 
     def stop(self, worker: WorkerLease) -> tuple[str, ...]:
         """End a lease in good order; what it still holds goes back."""
-
-    def hand_back(self, worker: WorkerLease) -> tuple[str, ...]:
-        """Give back what a lease still holds, and keep the lease."""
 
     def recover(self) -> object:
         """Free what lost workers held."""
@@ -101,8 +99,7 @@ class IngestLoop:
         self._progress = progress
         #: Refuses a round whose units could not be worked on.
         self._require_open = require_open
-        #: A round was cut off: the ledger may hold claims of ours that we know nothing of.
-        self._unsettled = False
+        self._unsettled = Unsettled(leases, lease)
         #: What was told since the last round that went well: each fault is told once.
         self._told: set[str] = set()
         self.report = report or LoopReport()
@@ -126,7 +123,7 @@ class IngestLoop:
                     worked = yield from self._round()
                 except TransientError as error:
                     failures += 1
-                    self._unsettled = True
+                    self._unsettled.note(error)
                     self._say_waiting(error)
                     yield IDLE.delay_s(failures, self._random)
                     continue
@@ -141,7 +138,7 @@ class IngestLoop:
                 if idle and rest_s > 0:
                     yield rest_s
             # A heartbeat that learned of the fence first ends the loop: the stop is refused then.
-            handed_back = self._leases.stop(self._lease)
+            handed_back = (*self._unsettled.settle(), *self._leases.stop(self._lease))
         except WorkerFenced:
             self._recorder.event(
                 names.WORKER_FENCED,
@@ -158,11 +155,7 @@ class IngestLoop:
 
     def _round(self) -> Generator[float, None, bool]:
         """Recover now and then, take a batch of each source; tell whether there was work."""
-        if self._unsettled:
-            # The batch that the store's failure cut off may hold units that nobody else may take
-            # while this lease is renewed.
-            self._leases.hand_back(self._lease)
-            self._unsettled = False
+        self._unsettled.settle()
         self._recover()
         self._require_open()
         worked = False

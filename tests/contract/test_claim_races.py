@@ -106,8 +106,9 @@ class TestLocks:
         assert twisted.called.index("lock_units") < twisted.called.index("open_attempts")
 
     def test_a_sweep_that_finds_nothing_asks_and_goes(self, backend: Backend) -> None:
-        """It runs every few seconds in every worker."""
+        """It runs every few seconds in every worker, and waits for nothing that the living hold."""
         scene = Scene(backend)
+        scene.claim()
         twisted = Twisted(scene)
         assert scene.stores.leases.recover().units == ()
         assert twisted.called == ["fence_expired", "abandoned_attempts"]

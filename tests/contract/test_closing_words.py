@@ -192,7 +192,7 @@ def test_a_release_counts_the_statuses_that_units_enter(backend: Backend, verb: 
     }  # fmt: skip
     row = setting.row(rerun)
     assert (row["status"], row["due_at"], row["lease_expiries"]) == (
-        "succeeded", row["updated_at"], 1 if verb == "recover" else 0,
+        "succeeded", row["updated_at"], 0 if verb == "stop" else 1,
     )  # fmt: skip
 
 

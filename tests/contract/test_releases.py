@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -400,3 +401,18 @@ def test_a_hold_is_proved(office: Office) -> None:
             )
     assert scene.row(wal_id) == before
     assert [entry[1] for entry in scene.audit(wal_id)] == ["quarantine_refused"] * 2
+
+
+@pytest.mark.parametrize("number", [2, 300])
+def test_a_hold_of_many_is_refused_in_few_words(office: Office, number: int) -> None:
+    """The log's subject is short however many units there are; the first hundred are named."""
+    ids = sorted(f"0e0e0e0e-0000-8000-8000-{place:012}" for place in range(number))
+    with pytest.raises(NotAuthorized):
+        office.scene.stores.interventions.quarantine(
+            [(wal_id, 1) for wal_id in reversed(ids)], reason="looks wrong", actor="mallory"
+        )
+    [(actor, subject, detail)] = office.scene.backend.sql(
+        "SELECT actor, subject, detail FROM audit_log WHERE action = 'quarantine_refused'"
+    )
+    assert (actor, subject) == ("mallory", f"{number} units")
+    assert json.loads(detail) == {"first": ids[0], "last": ids[-1], "wal_ids": ids[:100]}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Successors = Callable[[World, Rules], Iterator[tuple[str, World]]]
 
 #: What may go wrong, or be asked for; with none of it left, only progress is possible.
-_FAULTS = ("lease", "switch", "plans", "dies")
+_FAULTS = ("lease", "switch", "plans", "dies", "cut off")
 
 
 @dataclass
@@ -45,6 +45,7 @@ def beginning(
     workers: int = 2,
     crashes: int = 1,
     endings: int = 1,
+    cuts: int = 0,
     failures: int = 1,
     replays: int = 0,
     flips: int = 0,
@@ -57,6 +58,7 @@ def beginning(
         leases=("held",) * workers,
         crashes=crashes,
         endings=endings,
+        cuts=cuts,
         failures=failures,
         replays=replays,
         flips=flips,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tallgrass.governance.switches import SwitchedOff
+from tallgrass.ledger.budget import after_a_hand_back
 from tallgrass.ledger.claim import ClosedClaim, Receipt
 from tallgrass.ledger.object_order import compare_objects
 from tallgrass.ledger.outcome import Verdict, is_retried, judge
@@ -87,9 +88,7 @@ def _of_worker(
         case "received":
             yield "claims", _record_and_claim(world, number, worker, rules)
         case "claimed":
-            for code in OUTCOMES:
-                if code is None or world.failures:
-                    yield f"commits {code}", _commit(world, number, worker, code, rules)
+            yield from _ended(world, number, worker, rules)
         case "committed":
             yield "acknowledges", _acknowledge(world, number, worker)
     if world.crashes:
@@ -175,6 +174,14 @@ def _claimed_due(
         yield f"claims due u{index}", _with(_with_unit(world, index, claimed), number, held)
 
 
+def _ended(world: World, number: int, worker: Worker, rules: Rules) -> Iterator[tuple[str, World]]:
+    for code in OUTCOMES:
+        if code is None or world.failures:
+            yield f"commits {code}", _commit(world, number, worker, code, rules)
+    for lost in (False, True) if world.cuts else ():
+        yield f"is cut off, lost={lost}", _cut_off(world, number, worker, lost=lost)
+
+
 def _commit(world: World, number: int, worker: Worker, code: str | None, rules: Rules) -> World:
     if world.leases[worker.incarnation] == "fenced":
         return _refused(world, number, worker)
@@ -192,6 +199,20 @@ def _commit(world: World, number: int, worker: Worker, code: str | None, rules: 
         verdict = Verdict.FAILED  # a re-run never moves its unit
     closed = ClosedClaim(verdict=verdict, error_code=code)
     return _with(_with_unit(world, worker.unit, after), number, _next(done._replace(closed=closed)))
+
+
+def _cut_off(world: World, number: int, worker: Worker, *, lost: bool) -> World:
+    """Let the store fail at the commit; the worker gives back what it held, and goes on."""
+    world = world._replace(cuts=world.cuts - 1)
+    if world.leases[worker.incarnation] == "fenced":
+        return _refused(world, number, worker)
+    unit_ = world.units[worker.unit]
+    if unit_.holder == worker.incarnation:
+        # It was alone: where the connection was lost, the attempt counts.
+        budget_from = unit_.budget_from if lost else after_a_hand_back(unit_.budget_from)
+        freed = _freed(unit_._replace(budget_from=budget_from), "handed_back")
+        world = _with_unit(world, worker.unit, freed)
+    return _with(_released(world, worker), number, Worker(worker.incarnation))
 
 
 def _closed(unit_: Unit, code: str | None, verdict: Verdict) -> Unit:
@@ -296,15 +317,17 @@ def recovered(world: World) -> World:
         if unit_.holder == NOBODY or world.leases[unit_.holder] != "ended":
             units.append(unit_)
             continue
-        free = unit_._replace(
-            holder=NOBODY, opened=0, expiries=min(unit_.expiries + 1, 2), error="lease_expired"
-        )
-        if unit_.rerunning:
-            units.append(_again(free)._replace(rerunning=False, due=True, rerun=True))
-        else:
-            failed = _moved(free, Status.FAILED)
-            units.append(_moved(failed, Status.PENDING)._replace(due=True))
+        units.append(_freed(unit_, "lease_expired"))
     return world._replace(leases=leases, units=tuple(units))
+
+
+def _freed(unit_: Unit, code: str) -> Unit:
+    """Close the open attempt from outside: the unit is due, and under suspicion."""
+    expiries = min(unit_.expiries + 1, 2)
+    free = unit_._replace(holder=NOBODY, opened=0, expiries=expiries, error=code)
+    if unit_.rerunning:
+        return _again(free)._replace(rerunning=False, due=True, rerun=True)
+    return _moved(_moved(free, Status.FAILED), Status.PENDING)._replace(due=True)
 
 
 def _replays(world: World, rules: Rules) -> Iterator[tuple[str, World]]:

@@ -12,6 +12,7 @@ from tallgrass.replay.run import Fate, RowOutcome
 from tests.exploration import small_world
 from tests.exploration.exploring import beginning, explore
 from tests.exploration.small_world import recovered
+from tests.exploration.tuples import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ WORLDS: dict[str, dict[str, Any]] = {
         "flips": 1,
         "replays": 1,
     },
+    "the store cuts batches off": {"cuts": 3, "crashes": 0, "replays": 1},
     "two units": {"units": 2, "messages": ((0, 1), (1, 1)), "failures": 0, "endings": 0},
 }
 
@@ -65,6 +67,17 @@ def forgets_to_schedule(world: World) -> World:
     return after._replace(units=tuple(unit._replace(due=False) for unit in after.units))
 
 
+def forgets_to_free(world: World, number: int, worker: Worker, **_told: bool) -> World:
+    """Go on after the store failed, with claims that nobody else may take."""
+    after = world._replace(cuts=world.cuts - 1)
+    return after._replace(
+        workers=tuple(
+            Worker(each.incarnation) if place == number else each
+            for place, each in enumerate(after.workers)
+        )
+    )
+
+
 def forgets_the_fence(world: World) -> World:
     """Free units of workers whose lease has ended, who may go on writing."""
     after = recovered(world)
@@ -98,6 +111,15 @@ def test_a_planted_fault_is_found_with_the_way_to_it(
     found = explore(beginning(messages=((0, 1), (0, 2)), crashes=0, replays=1))
     assert told in (found.broken or "")
     assert found.way
+
+
+def test_a_worker_that_keeps_what_was_cut_off_never_comes_to_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It lives and renews its lease: its unit is in progress for ever."""
+    monkeypatch.setattr(small_world, "_cut_off", forgets_to_free)
+    found = explore(beginning(cuts=1, crashes=0, endings=0))
+    assert found.broken is not None
 
 
 def test_recovery_without_a_fence_never_comes_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,7 @@ class World(NamedTuple):
     #: How much may still go wrong, or be asked for.
     crashes: int = 0
     endings: int = 0
+    cuts: int = 0
     failures: int = 0
     replays: int = 0
     flips: int = 0

@@ -11,7 +11,14 @@ from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.follow_rounds import Following
 from tallgrass.bootstrap.following import follow, look_back_of
 from tallgrass.datasets.catalogue import default_catalogue
-from tallgrass.errors import DatabaseLocked, ListingBroken, ListingRefused, TallgrassError
+from tallgrass.errors import (
+    DatabaseLocked,
+    DatabaseUnreachable,
+    ListingBroken,
+    ListingRefused,
+    TallgrassError,
+    TransientError,
+)
 from tallgrass.evidence.listing import FolderListing
 from tallgrass.inventory.following import (
     FollowedBucket,
@@ -20,6 +27,7 @@ from tallgrass.inventory.following import (
     FollowUntil,
 )
 from tallgrass.storage.inventory_store import InventoryStore
+from tallgrass.worker import Worker
 from tests.pipeline.scene import Pipeline, thing
 from tests.support.backends import ManualClock
 
@@ -309,6 +317,51 @@ def test_a_database_that_is_down_is_waited_for(
 def bucket_of(given: Thing) -> str:
     """Return the bucket of an object, with its scheme."""
     return f"s3://{given.place.bucket}"
+
+
+def cut_off(monkeypatch: pytest.MonkeyPatch, error: TransientError) -> None:
+    """Let the store fail once between a claim and its commit."""
+    commit, waiting = Worker.commit, [error]
+
+    def once(worker: Worker, batch: Any) -> None:
+        if waiting:
+            raise waiting.pop()
+        commit(worker, batch)
+
+    monkeypatch.setattr(Worker, "commit", once)
+
+
+@pytest.mark.conformance("WAL-4.2", "SM-2.2a")
+@pytest.mark.parametrize("error", [DatabaseUnreachable("gone"), DatabaseLocked("locked")])
+def test_what_a_passing_fault_of_the_store_cut_off_is_finished(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch, error: TransientError
+) -> None:
+    """It goes on under the same lease, so it gives back what it held before it claims again."""
+    cut_off(monkeypatch, error)
+    followed.pipeline.put(*[thing(2 * number) for number in range(3)])
+    followed.between = [lambda: None, lambda: None]
+    report = followed.follow()
+    assert followed.waited_for == [error.code]
+    assert (report.worked_on, followed.items()) == (3, 3)
+    attempts = followed.pipeline.backend.sql(
+        "SELECT status, error_code, count(*) FROM wal_attempts GROUP BY 1, 2 ORDER BY 1"
+    )
+    assert attempts == [("applied", None, 3), ("failed", "handed_back", 3)]
+
+
+@pytest.mark.conformance("C-09")
+def test_what_was_cut_off_at_the_end_is_claimed_in_small_company(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one round was asked for, the units go back as after any other fault of the store."""
+    cut_off(monkeypatch, DatabaseUnreachable("gone"))
+    followed.pipeline.put(*[thing(2 * number) for number in range(3)])
+    with pytest.raises(DatabaseUnreachable):
+        followed.follow(until=FollowUntil.ONCE)
+    found = followed.pipeline.backend.sql(
+        "SELECT status, lease_expiries, attempts - budget_from FROM wal_records"
+    )
+    assert found == [("pending", 1, 0)] * 3
 
 
 def test_while_ingest_is_off_it_records_and_waits(followed: Followed) -> None:

@@ -307,6 +307,8 @@ class Model:
         assert attempt is not None
         attempt.status = "failed"
         unit.error, unit.expiries = code, 0
+        # What is given back has used nothing of the budget.
+        unit.budget_from += code == "handed_back"
         hold = code == "governance_hard_fail" or unit.exhausted
         delay = 0.0 if code == "handed_back" else self.delay(unit.used)
         later = self.now + delay
@@ -323,29 +325,35 @@ class Model:
         else:
             unit.due = later if RETRIED[code] and not attempt.has_message else None
 
-    def release(self, worker: str, code: str) -> None:
-        """Free what a worker held: recovered (`lease_expired`) or handed back."""
-        lost = code == "lease_expired"
-        for unit in self.units.values():
+    def release(self, worker: str, why: str) -> None:
+        """Free what a worker held; only one that vanished or stopped is gone afterwards.
+
+        It vanished, stopped in good order, or goes on after its batch was cut off by a store that
+        was locked, or whose connection was lost: for that a unit is blamed if it was alone.
+        """
+        held = [each for each in self.units.values() if each.open and each.open.worker == worker]
+        blamed = why == "vanished" or (why == "lost" and len(held) == 1)
+        for unit in held:
             attempt = unit.open
-            if attempt is None or attempt.worker != worker:
-                continue
-            attempt.status = "rolled_back" if lost else "failed"
-            unit.error = code
-            unit.expiries += lost
+            assert attempt is not None
+            attempt.status = "rolled_back" if why == "vanished" else "failed"
+            unit.error = "lease_expired" if why == "vanished" else "handed_back"
+            unit.expiries += why != "stopped"
+            unit.budget_from += not blamed
             if attempt.rerun:
                 unit.version += 1
                 unit.due = unit.retry_after = self.now
             else:
                 unit.move("failed")
                 self._reset(unit, self.now)
-        del self.leases[worker]
+        if why in ("vanished", "stopped"):
+            del self.leases[worker]
 
     def recover(self) -> set[str]:
         """Fence all whose lease has ended; return them."""
         ended = {worker for worker, end in self.leases.items() if end <= self.now}
         for worker in ended:
-            self.release(worker, "lease_expired")
+            self.release(worker, "vanished")
         return ended
 
     # --- people -----------------------------------------------------------------------------------

@@ -266,7 +266,10 @@ class LedgerMachine(RuleBasedStateMachine):
 
     # --- workers ----------------------------------------------------------------------------------
 
-    @rule(name=workers, event=st.sampled_from(["crash", "expire", "stop", "renew", "recover"]))
+    @rule(
+        name=workers,
+        event=st.sampled_from(["crash", "expire", "stop", "renew", "recover", "locked", "lost"]),
+    )
     def worker_event(self, name: str, event: str) -> None:
         """Something happens to a worker."""
         getattr(self, event)(name)
@@ -291,9 +294,26 @@ class LedgerMachine(RuleBasedStateMachine):
     def stop(self, name: str) -> None:
         """A worker ends in good order."""
         worker = self.workers[name]
-        self.model.release(worker.incarnation, "handed_back")
+        self.model.release(worker.incarnation, "stopped")
         self.stores.leases.stop(worker)
         self.bury({worker.incarnation})
+
+    def locked(self, name: str) -> None:
+        """A worker's batch is cut off by a store that takes no commits."""
+        self.cut_off(name, "locked")
+
+    def lost(self, name: str) -> None:
+        """A worker's batch is cut off by a store whose connection is lost."""
+        self.cut_off(name, "lost")
+
+    def cut_off(self, name: str, why: str) -> None:
+        """A worker gives back what it holds and goes on under its lease."""
+        worker = self.workers[name]
+        self.model.release(worker.incarnation, why)
+        self.stores.leases.hand_back(worker, store_lost=why == "lost")
+        for wal_id, held in list(self.claims.items()):
+            if held[0] == worker:
+                del self.claims[wal_id]
 
     def renew(self, name: str) -> None:
         """A worker renews its lease, late or not, as long as nobody fenced it."""

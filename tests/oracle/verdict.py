@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 #: Codes of attempts that were ended from outside; they say nothing of the unit.
 _ENDED_FROM_OUTSIDE = frozenset({"lease_expired", "handed_back"})
 
+#: What the one kind of hand-back says that counts against a unit's limit.
+_BLAMED = "while it had this unit alone"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Disturbances:
@@ -184,10 +187,15 @@ def _excused(case: Case, record: Row, attempts: Sequence[Row]) -> bool:
         if not case.disturbances.excuse_dead_letters:
             return False
         return attempts[-1]["error_code"] in excuses and bool(case.dead[record["object_uri"]])
-    recent = attempts[-case.disturbances.max_attempts :]
+    recent = [a for a in attempts if _counts(a)][-case.disturbances.max_attempts :]
     return len(recent) == case.disturbances.max_attempts and any(
         a["error_code"] in excuses for a in recent
     )
+
+
+def _counts(attempt: Row) -> bool:
+    """Tell whether an attempt counts against its unit's limit; what was given back does not."""
+    return attempt["error_code"] != "handed_back" or _BLAMED in attempt["error_message"]
 
 
 def nothing_was_invented(case: Case) -> Iterator[str]:

@@ -5,16 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
-from tallgrass.errors import DatabaseUnreachable, DataRefused
+from tallgrass.errors import DatabaseLocked, DatabaseUnreachable, DataRefused
+from tallgrass.ingest_loop import Until
 from tallgrass.operators import stac_register
 from tests.contract.scene import insert_statement
-from tests.pipeline.scene import Pipeline, assert_effects_follow_the_ledger, thing, things
+from tests.pipeline.scene import (
+    VISIBILITY_S,
+    Pipeline,
+    assert_effects_follow_the_ledger,
+    thing,
+    things,
+)
 from tests.pipeline.watched import WatchedDatabase
 from tests.support.backends import prepare
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.support.backends import Backend
@@ -131,3 +140,89 @@ def test_a_store_that_is_down_at_the_commit_loses_nothing(backend: Backend, tmp_
     assert pipeline.statuses() == {"succeeded": 4}
     assert pipeline.left() == (0, 0, 0)
     assert_effects_follow_the_ledger(backend)
+
+
+#: More rounds than a unit has attempts.
+ROUNDS = 12
+
+
+def outlast(pipeline: Pipeline, heal: Callable[[], object]) -> list[float]:
+    """Run the loop to its end; heal the store after some rounds. Return the rests up to then."""
+    rests: list[float] = []
+
+    def rest(seconds: float) -> None:
+        rests.append(seconds)
+        pipeline.clock.advance(VISIBILITY_S + 1)
+        if len(rests) == ROUNDS:
+            heal()
+
+    pipeline.loop(sleep=rest).run(Until.DRAINED)
+    return rests[:ROUNDS]
+
+
+@pytest.mark.conformance("C-09", "SM-7.3a")
+@pytest.mark.parametrize("number", [1, 40])
+def test_a_store_that_takes_claims_and_no_commits_holds_no_unit(
+    backend: Backend, tmp_path: Path, number: int
+) -> None:
+    """More rounds than a unit has attempts cost none of them; the loop rests longer and longer."""
+    pipeline = Pipeline(backend, tmp_path, max_attempts=3)
+    pipeline.feed(*things(number))
+
+    is_locked = [True]
+
+    def locked(name: str) -> None:
+        if is_locked and name == "close_attempts":
+            raise DatabaseLocked("told to be locked")
+
+    pipeline.stores.runner.database = WatchedDatabase(pipeline.stores.database, locked)
+    rests = outlast(pipeline, is_locked.clear)
+    assert rests == [0.1, 0.2, 0.4, 0.8, 1.6, *[2.5] * 7]
+    assert pipeline.statuses() == {"succeeded": number}
+    handed_back = "SELECT count(*) FROM wal_attempts WHERE error_code = 'handed_back'"
+    assert backend.sql(handed_back)[0][0] >= ROUNDS
+
+
+@pytest.mark.conformance("C-09")
+def test_a_unit_whose_commit_brings_the_server_down_is_held_alone(
+    backend: Backend, tmp_path: Path
+) -> None:
+    """The worker lives and comes back each time; in the end the unit is held, and no other."""
+    pipeline = Pipeline(backend, tmp_path, max_attempts=3)
+    given = things(30)
+    pipeline.feed(*given)
+    killer, commit = given[17].uri, pipeline.worker._ledger.commit
+
+    def dies(worker: Any, outcomes: Any, effects: Any) -> Any:
+        if any(claim.unit.object_uri == killer for claim, _ in outcomes):
+            raise DatabaseUnreachable("the server closed the connection")
+        return commit(worker, outcomes, effects)
+
+    pipeline.worker._ledger.commit = dies  # type: ignore[method-assign]
+    rests: list[float] = []
+
+    def rest(seconds: float) -> None:
+        rests.append(seconds)
+        assert len(rests) < 100, "it is never found"
+        pipeline.clock.advance(VISIBILITY_S + 1)
+
+    pipeline.loop(sleep=rest).run(Until.DRAINED)
+    assert pipeline.statuses() == {"quarantined": 1, "succeeded": 29}
+    row = pipeline.row(given[17])
+    assert (row["status"], row["last_error_code"]) == ("quarantined", "handed_back")
+    # With all, with at most sixteen, and three times alone.
+    assert row["attempts"] == 5
+    assert pipeline.left() == (0, 0, 0)
+
+
+@pytest.mark.conformance("C-09")
+@pytest.mark.parametrize("backend", ["postgres"], indirect=True)
+def test_an_index_that_is_built_meanwhile_holds_no_unit(backend: Backend, tmp_path: Path) -> None:
+    """Its lock lets claims through and stops every commit, for as long as it takes."""
+    backend.url += "&options=-c%20lock_timeout%3D50ms"
+    pipeline = Pipeline(backend, tmp_path, max_attempts=3)
+    pipeline.feed(*things(20))
+    with psycopg.connect(backend.url) as builder:
+        builder.execute("LOCK TABLE stac_items IN SHARE MODE")
+        assert len(outlast(pipeline, builder.rollback)) == ROUNDS
+    assert pipeline.statuses() == {"succeeded": 20}

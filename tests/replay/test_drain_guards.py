@@ -13,9 +13,10 @@ from tallgrass.bootstrap.drain_preparing import DrainRequest, prepare_drain
 from tallgrass.bootstrap.draining import DrainOptions
 from tallgrass.errors import ApprovalInvalid, GuardRefused, Refused
 from tallgrass.governance.references import ReferenceKind
+from tallgrass.queues.replay_queues import replay_queue_url
 from tallgrass.replay.drain_report import Thresholds
-from tests.pipeline.scene import thing, things
-from tests.replay.letters import Letters, twice
+from tests.pipeline.scene import message_of, thing, things
+from tests.replay.letters import Letters, kept_promises, twice
 from tests.replay.tampering import tamper
 
 if TYPE_CHECKING:
@@ -122,6 +123,47 @@ def test_a_switch_holds_letters_until_it_is_back(letters: Letters) -> None:
     report = letters.drain(plan)
     assert (report.sent, report.left, letters.dead()) == (3, 0, [])
     assert letters.work() == 3
+
+
+@pytest.mark.conformance("WAL-8.7")
+def test_what_was_sent_before_the_switch_does_not_start_after_it(letters: Letters) -> None:
+    """Its message may go, as the ledger has it due; it waits for the switch, others go on."""
+    given = things(3)
+    letters.fail(*given)
+    plan = letters.plan()
+    letters.drain(plan)
+    held = next(each for each in given if letters.pipeline.row(each)["dataset"] == "hrrr")
+    letters.switch(is_on=True, dataset="hrrr")
+    assert (letters.work(), letters.waiting()) == (2, 0)
+    row = letters.pipeline.row(held)
+    assert (row["status"], row["replay_run_id"]) == ("pending", plan.header.replay_run_id)
+    assert row["due_at"] is not None
+    assert letters.pipeline.worker.run_due().is_empty
+    letters.switch(is_on=False, dataset="hrrr")
+    assert len(letters.pipeline.worker.run_due().claims) == 1
+    report = letters.report(plan)
+    assert (letters.statuses(*given), report.units.done) == (["succeeded"] * 3, 3)
+    assert kept_promises(letters.backend) == []
+
+
+@pytest.mark.conformance("WAL-8.7")
+def test_what_a_run_brings_to_the_ledger_waits_for_the_switch_too(letters: Letters) -> None:
+    """A unit that is new to the ledger is the work of the run whose queue it came by."""
+    new = thing(1)
+    letters.pipeline.put(new)
+    letters.send(message_of(new.event()))
+    plan = letters.plan()
+    run_id = plan.header.replay_run_id
+    letters.drain(plan, options=DrainOptions(to_replay_queue=True))
+    url = replay_queue_url(letters.config.text("queue.url"), run_id)
+    letters.switch(is_on=True)
+    assert letters.work(url, replay_run_id=run_id) == 0
+    assert (letters.waiting(url), letters.statuses(new)) == (0, ["pending"])
+    assert letters.pipeline.worker.run_due().is_empty
+    letters.switch(is_on=False)
+    assert len(letters.pipeline.worker.run_due().claims) == 1
+    report = letters.report(plan)
+    assert (letters.statuses(new), report.units.done) == (["succeeded"], 1)
 
 
 def test_a_plan_of_another_configuration_is_refused(letters: Letters) -> None:

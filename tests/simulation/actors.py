@@ -138,7 +138,8 @@ class Process:
     @property
     def has_to_do(self) -> bool:
         """Whether its next round does something though nothing is due: it ends, or hands back."""
-        return self.asked_to_stop or (self._loop is not None and self._loop._unsettled)
+        cut_off = self._loop is not None and self._loop._unsettled._cut_off_by is not None
+        return self.asked_to_stop or cut_off
 
     def clock(self) -> datetime:
         """Tell the time as this process sees it."""

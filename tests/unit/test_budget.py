@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallgrass.ledger.budget import attempts_used, company_limit
+from tallgrass.ledger.budget import after_a_hand_back, attempts_used, company_limit
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,13 @@ def test_only_attempts_since_the_budgets_start_count(
 ) -> None:
     """Attempts up to `budget_from` do not count against the limit."""
     assert attempts_used(attempts, budget_from) == used
+
+
+@pytest.mark.parametrize(("budget_from", "used"), [(0, 2), (2, 0)])
+def test_a_hand_back_is_one_attempt_that_does_not_count(budget_from: int, used: int) -> None:
+    """Of three attempts the last was given back: those before it count as they did."""
+    assert attempts_used(2, budget_from) == used
+    assert attempts_used(3, after_a_hand_back(budget_from)) == used
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from tallgrass.replay.plan import PlanAction
 from tallgrass.replay.run import Run, RunDenies, RunReport, RunRules
 from tallgrass.telemetry.recorder import NOBODY, Recorder
 from tallgrass.telemetry.replay_report import batch_tracing, throttling
+from tallgrass.unsettled import Unsettled
 
 #: How often the queue is asked for its age; a count of a large queue costs something.
 _LAG_EVERY_S = 5.0
@@ -229,10 +230,17 @@ class OwnWorker:
         self._begin()
 
     def run_due(self) -> int:
-        """Work on one batch of due units; a lease that was lost is replaced by a new one."""
+        """Work on one batch of due units; a lease that was lost is replaced by a new one.
+
+        What a batch that the store cut off still holds goes back before the next one is claimed.
+        """
         self._heartbeat.progress()
         try:
+            self._unsettled.settle()
             return len(self._worker.run_due(self._heartbeat.progress).claims)
+        except TransientError as error:
+            self._unsettled.note(error)
+            raise
         except WorkerFenced:
             self._heartbeat.stop()
             self._begin()
@@ -249,6 +257,7 @@ class OwnWorker:
         """End the lease in good order."""
         self._heartbeat.stop()
         with suppress(WorkerFenced, TransientError):
+            self._unsettled.settle()
             self._stores.leases.stop(self._lease)
 
     def _begin(self) -> None:
@@ -257,6 +266,7 @@ class OwnWorker:
             self._config.text("worker.id"), ingest_run_id=str(uuid.uuid4()), lease_s=lease_s
         )
         lease = self._lease
+        self._unsettled = Unsettled(self._stores.leases, lease)
         self._heartbeat = Heartbeat(
             lambda: self._beating.leases.renew(lease),
             interval_s=lease_s / 3,

@@ -74,9 +74,11 @@ class WalRecord:
         "object and event of the next attempt, where they are not those of the last one",
         canonical=False,
     )
-    budget_from: int = _doc("attempts at or below this number do not count", canonical=False)
+    budget_from: int = _doc("so many attempts do not count against the limit", canonical=False)
     lease_expiries: int = _doc(
-        "leases lost in a row; such a unit is claimed in small company", canonical=False
+        "attempts in a row that ended without a report, as a lease was lost or the store failed;"
+        " such a unit is claimed in small company",
+        canonical=False,
     )
     applied_attempt: int | None = _doc(
         "number of the attempt whose item is in the catalog", canonical=False

@@ -32,6 +32,8 @@ Result = TypeVar("Result")
 #: Of a name that nobody proves.
 _NAME_CHARS_MAX = 200
 
+_NO_DETAIL: Mapping[str, object] = {}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredActor:
@@ -207,20 +209,31 @@ def run_guarded(
     acting: Acting,
     action: str,
     subject: str,
+    detail: Mapping[str, object] = _NO_DETAIL,
 ) -> Result:
     """Run work in one transaction; if a guard refuses it, nothing stays but that in the log."""
     try:
         return runner.run(work)
     except Refused as error:
-        entry = refusal_entry(name_of(acting), action, subject, error)
+        entry = refusal_entry(name_of(acting), action, subject, error, detail)
         runner.run(lambda tx: write_audit(tx, tx.now(), [entry]))
         raise
 
 
-def refusal_entry(name: str, action: str, subject: str, error: Refused) -> AuditEntry:
+def refusal_entry(
+    name: str,
+    action: str,
+    subject: str,
+    error: Refused,
+    detail: Mapping[str, object] = _NO_DETAIL,
+) -> AuditEntry:
     """Return the log's entry for something that somebody did not get."""
     return AuditEntry(
-        actor=name or UNKNOWN, action=f"{action}_refused", subject=subject, reason=error.code
+        actor=name or UNKNOWN,
+        action=f"{action}_refused",
+        subject=subject,
+        reason=error.code,
+        detail=detail,
     )
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from tallgrass.clock import format_instant
 from tallgrass.errors import InvalidInput
 from tallgrass.governance.audit import AuditEntry
-from tallgrass.ledger.budget import attempts_used
+from tallgrass.ledger.budget import after_a_hand_back, attempts_used
 from tallgrass.ledger.claim import SUCCEEDED, Claim, ClosedClaim, CommitResult, WorkerLease
 from tallgrass.ledger.outcome import Outcome, Verdict, is_retried, judge
 from tallgrass.ledger.redaction import redact
@@ -22,6 +22,9 @@ from tallgrass.storage.rows import issues_text
 from tallgrass.storage.unit_of_work import Transaction, write_all
 
 _Rows = list[tuple[object, ...]]
+
+#: The code of an attempt that was given back: it counts for nothing.
+_GIVEN_BACK = "handed_back"
 
 #: What a verdict makes a unit enter, in order.
 _ENTERED = {
@@ -41,6 +44,8 @@ class _Close:
     verdict: Verdict
     #: At its limit, or rejected for good: the ledger will not run it again by itself.
     given_up: bool
+    #: Where its budget begins if it did not succeed.
+    budget_from: int
     error_message: str | None
     delay_s: float
     #: What the four operators said, as it is stored.
@@ -139,13 +144,16 @@ class Closing:
                 f"{claim.wal_id}, attempt {claim.attempt_no}: the report is on "
                 f"{outcome.wal_id}, attempt {outcome.attempt_no}"
             )
-        used = attempts_used(claim.attempt_no, claim.budget_from)
+        given_back, budget_from = outcome.error_code == _GIVEN_BACK, claim.budget_from
+        if given_back:
+            budget_from = after_a_hand_back(budget_from)
+        used = attempts_used(claim.attempt_no, budget_from)
         verdict = judge(outcome, claim.unit.dataset, used, self._rules)
         given_up = verdict is Verdict.QUARANTINED
         if given_up and claim.claimed_from is Status.SUCCEEDED:
             verdict = Verdict.FAILED  # a re-run never moves its unit
         delay_s = 0.0
-        if verdict is not Verdict.SUCCEEDED and outcome.error_code != "handed_back":
+        if verdict is not Verdict.SUCCEEDED and not given_back:
             delay_s = self._rules.backoff.delay_s(used, random)
         message = None if outcome.error_message is None else redact(outcome.error_message)
         statuses = (
@@ -154,7 +162,7 @@ class Closing:
             outcome.stac_status.value,
             outcome.provenance_status.value,
         )
-        return _Close(claim, outcome, verdict, given_up, message, delay_s, statuses)
+        return _Close(claim, outcome, verdict, given_up, budget_from, message, delay_s, statuses)
 
     def _write_records(
         self, tx: Transaction, worker: WorkerLease, closes: Sequence[_Close], now: datetime
@@ -177,7 +185,7 @@ class Closing:
             records.append(_failure_row(close, now))
             if close.verdict is Verdict.RETRY:
                 resets.append(_reset_row(close, now))
-                kind = "hand_back" if close.outcome.error_code == "handed_back" else "not_yet"
+                kind = "hand_back" if close.outcome.error_code == _GIVEN_BACK else "not_yet"
                 transitions.append(_transition_row(close, worker, kind, Status.PENDING))
             elif close.verdict is Verdict.QUARANTINED:
                 quarantines.append(
@@ -285,7 +293,7 @@ def _failure_row(close: _Close, now: datetime) -> tuple[object, ...]:
         outcome.stac_collection_id,
         outcome.stac_item_href,
         None,
-        claim.budget_from,
+        close.budget_from,
         retry_after if _is_scheduled(close) else None,
         retry_after,
     )
@@ -302,6 +310,7 @@ def _failed_rerun_row(close: _Close, now: datetime) -> tuple[object, ...]:
         due_at,
         due_at,
         0,
+        close.budget_from,
     )
 
 
@@ -309,7 +318,7 @@ def _reset_row(close: _Close, now: datetime) -> tuple[object, ...]:
     claim = close.claim
     due_at = _after(now, close.delay_s)
     run = claim.replay_run_id
-    return (claim.wal_id, claim.version + 1, None, run, due_at, claim.budget_from, None, 0)
+    return (claim.wal_id, claim.version + 1, None, run, due_at, close.budget_from, None, 0)
 
 
 def _transition_row(

@@ -207,11 +207,11 @@ def _decide(
         row["message_id"]: (LetterState(row["state"]), DrainAction(row["action"]))
         for row in tx.select("letters_of_run", replay_run_id=run_id, rows=message_ids)
     }
-    off = switched_off(tx, SwitchScope.REPLAY)
     uris = sorted({unit.object_uri for each in letters for unit in each.letter.parsed.units})
     tx.lock("lock_objects", uris)
     known = _known_units(tx, uris)
-    judging, now = rules(off), tx.now()
+    # Read when nothing is awaited any more: a switch that is turned meanwhile counts.
+    judging, now = rules(switched_off(tx, SwitchScope.REPLAY)), tx.now()
     return [
         _decided(each, begun.get(each.letter.message_id), known, judging, run_id, now)
         for each in letters

@@ -27,6 +27,9 @@ from tallgrass.telemetry.recorder import NOBODY, Recorder, count_each
 #: The move in journal and log.
 _QUARANTINE = "quarantine"
 
+#: Units of a refused selection that the log names.
+_IDS_TOLD_MAX = 100
+
 #: A unit and the version at which somebody decided about it.
 Selected = tuple[str, int]
 
@@ -65,8 +68,8 @@ class Interventions:
             write_audit(tx, now, [_refusal_entry(i, e, name) for i, e in sorted(refused.items())])
             return held, Moved(done=tuple(k.wal_id for k in held), refused=refused)
 
-        subject = " ".join(sorted(versions))
-        held, moved = run_guarded(self._runner, work, actor, _QUARANTINE, subject)
+        subject, detail = _told_as(sorted(versions))
+        held, moved = run_guarded(self._runner, work, actor, _QUARANTINE, subject, detail)
         entered = ((known.dataset, Status.QUARANTINED.value) for known in held)
         count_each(self._recorder, names.WAL_RECORDS, entered)
         return moved
@@ -135,6 +138,17 @@ def tell_moves(
     ]
     tx.write("insert_transitions", journal, now=now)
     write_audit(tx, now, [_done_entry(known, kind, actor, reason) for known in units])
+
+
+def _told_as(wal_ids: Sequence[str]) -> tuple[str, dict[str, object]]:
+    """Return what the log calls a selection, and what it keeps of it beside that.
+
+    Subjects are indexed, and PostgreSQL refuses one of some hundred ids; they stay short.
+    """
+    if len(wal_ids) <= 1:
+        return "".join(wal_ids), {}
+    named = list(wal_ids[:_IDS_TOLD_MAX])
+    return f"{len(wal_ids)} units", {"first": wal_ids[0], "last": wal_ids[-1], "wal_ids": named}
 
 
 def _sort_out(

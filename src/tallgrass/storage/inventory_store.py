@@ -72,7 +72,7 @@ class InventoryStore:
             with self._runner.database.reading() as tx:
                 decided, _ = self._decide(tx, newest)
         else:
-            decided, writes = self._runner.run(lambda tx: self._record(tx, newest), _landed)
+            decided, writes = self._runner.run(lambda tx: self._record(tx, newest), self._landed)
             count_each(self._recorder, names.WAL_RECORDS, writes.entered())
             count_each(self._recorder, names.WAL_REPLAYS, writes.put_back)
         return [
@@ -118,6 +118,19 @@ class InventoryStore:
             writes.record_newer(self._announced(unit), known)
         return decision
 
+    def _landed(self, tx: Transaction, done: _Decided) -> bool:
+        """Ask whether a batch is in the database; one that wrote nothing need not be.
+
+        That others know its objects proves nothing: they may have heard of them meanwhile. Where
+        no record tells of this run, the batch is written again, which does no harm: what it had
+        recorded is found as due.
+        """
+        writes = done[1]
+        if not (writes.inserts or writes.parks or writes.resets):
+            return True
+        inserted = [row[0] for row in writes.inserts]
+        return bool(tx.select("recorded_by_run", rows=inserted, run=self._by.ingest_run_id))
+
     def _announced(self, unit: IngestUnit) -> IngestUnit:
         """Return the unit as the ledger keeps it: whichever version is read is the right one."""
         return unit if self._as_of_now else replace(unit, object_ref=ObjectReference())
@@ -139,14 +152,3 @@ def _waits_already(known: Known, decision: Decision) -> bool:
     """Tell whether the unit is due as it is: nothing is written then, and nothing is news."""
     pending = known.status is Status.PENDING and known.due_at is not None
     return pending and not decision.adopts_object
-
-
-def _landed(tx: Transaction, done: _Decided) -> bool:
-    """Ask whether a batch is in the database; one that wrote nothing need not be."""
-    writes = done[1]
-    written = [row[2] for row in writes.inserts[:1]]
-    if written:
-        return bool(tx.select("known_objects", rows=written))
-    versions = {row[0]: row[1] for row in (*writes.parks[:1], *writes.resets[:1])}
-    moved = tx.select("units", rows=list(versions))
-    return all(row["version"] != versions[row["wal_id"]] for row in moved)

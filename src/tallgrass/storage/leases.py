@@ -3,14 +3,17 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from uuid import UUID
 
 from tallgrass.clock import format_instant
 from tallgrass.errors import WorkerFenced
 from tallgrass.governance.audit import AuditEntry
+from tallgrass.ledger.budget import after_a_hand_back
 from tallgrass.ledger.claim import WorkerLease
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.storage.audit_store import write_audit
+from tallgrass.storage.fence import require_unfenced
 from tallgrass.storage.journal import transition_row
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Row, Transaction, write_all
@@ -22,6 +25,15 @@ RECOVERY_BATCH = 2000
 
 #: Who recovers: the sweep, not the worker that happens to run it.
 RECOVERER = "recovery"
+
+
+class _Why(StrEnum):
+    """Why a worker hands back, as its attempts tell."""
+
+    STOPPED = "the worker was asked to stop"
+    CUT_OFF = "the store failed before the batch ended"
+    LOST = "the connection to the store was lost before the batch ended"
+    LOST_ALONE = "the connection to the store was lost while it had this unit alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +54,10 @@ class _Release:
     actor: str
     #: Recovery proved that nothing is left of the attempt; a hand-back reported its own end.
     rolled_back: bool
+    #: The unit may be the cause: next time it is claimed in smaller company.
+    suspects: bool
+    #: The attempt counts against the unit's limit.
+    counts: bool
 
 
 class Leases:
@@ -98,30 +114,45 @@ class Leases:
                 raise WorkerFenced(
                     f"worker {worker.worker_id} ({worker.incarnation}) lost its lease"
                 )
-            return self._hand_back(tx, now, worker, "the worker was asked to stop")
+            return self._hand_back(tx, now, worker, _Why.STOPPED)
 
         return self._released(self._runner.run(work))
 
-    def hand_back(self, worker: WorkerLease) -> tuple[str, ...]:
-        """Give back what a worker still holds after a batch that it could not finish."""
+    def hand_back(self, worker: WorkerLease, *, store_lost: bool = False) -> tuple[str, ...]:
+        """Give back what a worker still holds after a batch that the store cut off.
+
+        That costs the units nothing, but their company: one of them may be why. Only a unit that
+        was alone when the connection to the store was lost has used an attempt: its own data may
+        bring the server down each time.
+        """
 
         def work(tx: Transaction) -> Sequence[Row]:
-            return self._hand_back(tx, tx.now(), worker, "the store failed before the batch ended")
+            require_unfenced(tx, worker)
+            why = _Why.LOST if store_lost else _Why.CUT_OFF
+            return self._hand_back(tx, tx.now(), worker, why)
 
         return self._released(self._runner.run(work))
 
     def _hand_back(
-        self, tx: Transaction, now: datetime, worker: WorkerLease, message: str
+        self, tx: Transaction, now: datetime, worker: WorkerLease, why: _Why
     ) -> Sequence[Row]:
+        held = _held(
+            tx,
+            tx.select("attempts_of_worker", incarnation=worker.incarnation),
+            lambda row: row["worker_incarnation"] == worker.incarnation,
+        )
+        if why is _Why.LOST and len(held) == 1:
+            why = _Why.LOST_ALONE
         release = _Release(
             error_code="handed_back",
-            message=message,
+            message=why.value,
             kind="hand_back",
             actor=worker.worker_id,
             rolled_back=False,
+            suspects=why is not _Why.STOPPED,
+            counts=why is _Why.LOST_ALONE,
         )
-        held = tx.select("attempts_of_worker", incarnation=worker.incarnation)
-        return self._release(tx, now, [row["wal_id"] for row in held], release)
+        return self._release(tx, now, held, release)
 
     def recover(self) -> Recovered:
         """Fence every worker whose lease has ended and free what it held.
@@ -135,13 +166,16 @@ class Leases:
             kind="recovery",
             actor=RECOVERER,
             rolled_back=True,
+            suspects=True,
+            counts=True,
         )
 
         def work(tx: Transaction) -> tuple[int, Sequence[Row]]:
             now = tx.now()
             fenced = tx.execute("fence_expired", now=now)
-            abandoned = tx.select("abandoned_attempts", size=RECOVERY_BATCH)
-            rows = self._release(tx, now, [row["wal_id"] for row in abandoned], release)
+            found = tx.select("abandoned_attempts", size=RECOVERY_BATCH)
+            abandoned = _held(tx, found, lambda row: bool(row["is_abandoned"]))
+            rows = self._release(tx, now, abandoned, release)
             if rows:
                 write_audit(tx, now, [_recovery_entry(fenced, rows)])
             return fenced, rows
@@ -158,20 +192,17 @@ class Leases:
                 return Recovered(workers=workers, units=units)
 
     def _release(
-        self, tx: Transaction, now: datetime, wal_ids: list[str], release: _Release
+        self, tx: Transaction, now: datetime, rows: Sequence[Row], release: _Release
     ) -> Sequence[Row]:
         """Close open attempts and make their units due: in_progress → failed → pending.
 
         Return the attempts with their records as they were before.
         """
-        if not wal_ids:
+        if not rows:
             return ()
-        tx.lock("lock_units", wal_ids)
-        # Read after the lock: what another process closed meanwhile is no longer open.
-        rows = tx.select("open_attempts", rows=wal_ids)
         self._close_attempts(tx, now, rows, release)
         due_at = format_instant(now)
-        expired = 1 if release.rolled_back else 0
+        suspected = 1 if release.suspects else 0
         first_runs = [row for row in rows if row["status"] == "in_progress"]
         records = [
             (row["wal_id"], row["version"], release.error_code, release.message)
@@ -185,9 +216,9 @@ class Leases:
                 None,
                 None,
                 due_at,
-                row["budget_from"],
+                _budget_from(row, release),
                 None,
-                row["lease_expiries"] + expired,
+                row["lease_expiries"] + suspected,
             )
             for row in first_runs
         ]
@@ -213,7 +244,8 @@ class Leases:
                 release.message,
                 due_at,
                 due_at,
-                row["lease_expiries"] + expired,
+                row["lease_expiries"] + suspected,
+                _budget_from(row, release),
             )
             for row in rows
             if row["status"] == "succeeded"
@@ -255,6 +287,24 @@ class Leases:
         if release.rolled_back:
             numbers = [(row["wal_id"], row["attempt_no"]) for row in rows]
             write_all(tx, "roll_back_attempts", numbers)
+
+
+def _held(tx: Transaction, found: Sequence[Row], is_freed: Callable[[Row], bool]) -> Sequence[Row]:
+    """Lock units that were found held; return the open attempts that may be closed.
+
+    They are read after the lock, with their holders: while it was awaited, another process may
+    have closed an attempt, and a live worker may have claimed the unit anew.
+    """
+    if not found:
+        return ()
+    wal_ids = [row["wal_id"] for row in found]
+    tx.lock("lock_units", wal_ids)
+    return [row for row in tx.select("open_attempts", rows=wal_ids) if is_freed(row)]
+
+
+def _budget_from(row: Row, release: _Release) -> int:
+    budget_from: int = row["budget_from"]
+    return budget_from if release.counts else after_a_hand_back(budget_from)
 
 
 def _recovery_entry(fenced: int, rows: Sequence[Row]) -> AuditEntry:

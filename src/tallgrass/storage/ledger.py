@@ -5,12 +5,11 @@ pure rules of ``tallgrass.ledger``, and written by a constant number of statemen
 compares what was read.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
-from tallgrass.errors import WorkerFenced
 from tallgrass.governance.switches import SwitchedOff, SwitchScope
 from tallgrass.ledger.budget import company_limit
 from tallgrass.ledger.claim import Claim, CommitResult, Receipt, WorkerLease
@@ -37,6 +36,7 @@ from tallgrass.operators.effects import Effects
 from tallgrass.storage.catalog_writes import CatalogWrites
 from tallgrass.storage.claim_writes import ClaimWrites
 from tallgrass.storage.closing import Closing
+from tallgrass.storage.fence import await_ended, require_unfenced
 from tallgrass.storage.leases import Leases
 from tallgrass.storage.rows import due_from, due_unit_from, known_from, known_object
 from tallgrass.storage.switch_store import switched_off
@@ -51,6 +51,21 @@ NO_EFFECTS: Mapping[str, Effects] = {}
 _IGNORED = Decision(action=Action.IGNORE_OLDER)
 _LOOK_AGAIN = Decision(action=Action.WAIT, wait_s=1.0)
 _REPLAYS = SwitchScope.REPLAY.value
+_NOTHING_OFF = SwitchedOff(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stopped:
+    """The datasets of which nothing may start, and those of which no replay may."""
+
+    ingest: SwitchedOff
+    replays: SwitchedOff
+
+    def stops(self, dataset: str, replay_run_id: str | None) -> bool:
+        """Tell whether a unit may not start; one that a replay asked for heeds both switches."""
+        return self.ingest.stops(dataset) or (
+            replay_run_id is not None and self.replays.stops(dataset)
+        )
 
 
 class Ledger:
@@ -176,10 +191,11 @@ class Ledger:
         if self._replay_run_id is not None:
             # Before any unit, as a drain does: two that lock the other way round would meet.
             tx.lock("lock_run", [self._replay_run_id])
-        off = switched_off(tx, SwitchScope.INGEST)
         objects = list(newest)
         tx.lock("lock_objects", objects)
         known = {row["object_uri"]: row for row in tx.select("known_objects", rows=objects)}
+        # Read when nothing is awaited any more: a switch that is turned meanwhile counts.
+        off = self._stopped(tx, known.values())
         now = tx.now()
         writes = ClaimWrites(
             worker, claim_id, now, known.values(), replay_run_id=self._replay_run_id
@@ -191,7 +207,7 @@ class Ledger:
             if row is not None:
                 receipts[unit.object_uri] = self._receive_known(unit, row, now, off, writes)
                 continue
-            parked = off.stops(unit.dataset)
+            parked = off.stops(unit.dataset, self._replay_run_id)
             writes.insert(unit, parked=parked)
             receipts[unit.object_uri] = Receipt(
                 unit=unit,
@@ -201,8 +217,16 @@ class Ledger:
         writes.write(tx, self._code_version, self._config_version)
         return receipts, writes
 
+    def _stopped(self, tx: Transaction, known: Iterable[Row]) -> _Stopped:
+        """Return what may not start now; replays are asked for only where one is met."""
+        replayed = self._replay_run_id or any(row["replay_run_id"] for row in known)
+        return _Stopped(
+            ingest=switched_off(tx, SwitchScope.INGEST),
+            replays=switched_off(tx, SwitchScope.REPLAY) if replayed else _NOTHING_OFF,
+        )
+
     def _receive_known(
-        self, unit: IngestUnit, row: Row, now: datetime, off: SwitchedOff, writes: ClaimWrites
+        self, unit: IngestUnit, row: Row, now: datetime, off: _Stopped, writes: ClaimWrites
     ) -> Receipt:
         known = known_from(row)
         if unit.wal_id != known.wal_id:
@@ -210,9 +234,8 @@ class Ledger:
             unit = replace(unit, wal_id=known.wal_id)
         before = known_object(row)
         order = compare_objects(unit.object_ref, before)
-        decision = decide_receipt(
-            known, order, now=now, switched_off=off.stops(known.dataset), rules=self._rules
-        )
+        is_off = off.stops(known.dataset, known.replay_run_id)
+        decision = decide_receipt(known, order, now=now, switched_off=is_off, rules=self._rules)
         if orders_listed(unit.object_ref, before):
             decision = keeping_the_order(decision)
             if row["next_object"] is not None:
@@ -312,13 +335,6 @@ def newest_by_object(units: Sequence[IngestUnit]) -> dict[str, IngestUnit]:
     return newest
 
 
-def require_unfenced(tx: Transaction, worker: WorkerLease) -> None:
-    """Refuse a worker that lost its lease; hold the fence off until this transaction ends."""
-    rows = tx.select("hold_worker", incarnation=worker.incarnation)
-    if not rows or rows[0]["fenced_at"] is not None or rows[0]["stopped_at"] is not None:
-        raise WorkerFenced(f"worker {worker.worker_id} ({worker.incarnation}) lost its lease")
-
-
 def _receipt_of(
     unit: IngestUnit, newest: dict[str, IngestUnit], by_object: dict[str, Receipt]
 ) -> Receipt:
@@ -334,11 +350,6 @@ def _receipt_of(
 
 def _is_lost(receipt: Receipt) -> bool:
     return receipt.decision.action is Action.RECOVER
-
-
-def await_ended(tx: Transaction, worker: WorkerLease) -> None:
-    """Wait until no transaction of the worker is still committing; each holds the worker's row."""
-    tx.lock("lock_worker", [worker.incarnation])
 
 
 def _claim_landed(

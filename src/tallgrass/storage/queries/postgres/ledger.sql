@@ -163,11 +163,12 @@ FROM each_row AS x
 WHERE r.wal_id = x.wal_id
   AND CASE WHEN r.version = x.version AND r.status = x.from_status THEN true ELSE false END;
 
--- name: fail_reruns(now; wal_id, version, last_error_code, last_error_message, due_at, retry_after, lease_expiries)
+-- name: fail_reruns(now; wal_id, version, last_error_code, last_error_message, due_at, retry_after, lease_expiries, budget_from)
 -- A re-run that failed leaves item, statuses and status as they are; the error makes it stale.
 UPDATE wal_records AS r SET updated_at = :now, version = r.version + 1,
   last_error_code = x.last_error_code, last_error_message = x.last_error_message,
   due_at = x.due_at, retry_after = x.retry_after, lease_expiries = x.lease_expiries,
+  budget_from = x.budget_from,
   replay_run_id = CASE WHEN x.due_at IS NULL THEN NULL ELSE r.replay_run_id END
 FROM each_row AS x
 WHERE r.wal_id = x.wal_id

@@ -139,11 +139,12 @@ UPDATE wal_records SET status = :to_status, updated_at = :now, version = version
   replay_run_id = CASE WHEN :to_status = 'succeeded' OR :due_at IS NULL THEN NULL ELSE replay_run_id END
 WHERE wal_id = :wal_id AND version = :version AND status = :from_status;
 
--- name: fail_reruns(now; wal_id, version, last_error_code, last_error_message, due_at, retry_after, lease_expiries)
+-- name: fail_reruns(now; wal_id, version, last_error_code, last_error_message, due_at, retry_after, lease_expiries, budget_from)
 -- A re-run that failed leaves item, statuses and status as they are; the error makes it stale.
 UPDATE wal_records SET updated_at = :now, version = version + 1,
   last_error_code = :last_error_code, last_error_message = :last_error_message,
   due_at = :due_at, retry_after = :retry_after, lease_expiries = :lease_expiries,
+  budget_from = :budget_from,
   replay_run_id = CASE WHEN :due_at IS NULL THEN NULL ELSE replay_run_id END
 WHERE wal_id = :wal_id AND version = :version AND status = 'succeeded';
 

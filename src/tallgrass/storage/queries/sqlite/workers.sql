@@ -22,11 +22,14 @@ SELECT wal_id FROM wal_attempts WHERE status = 'pending' AND worker_incarnation 
 ORDER BY wal_id;
 
 -- name: open_attempts(rows)
-SELECT a.wal_id, a.attempt_no, a.worker_incarnation, a.worker_id, r.dataset, r.status, r.version,
-  r.attempts, r.budget_from, r.lease_expiries, r.replay_reason, r.applied_attempt
+-- With whether a live worker holds each: one that was found abandoned may be claimed anew by now.
+SELECT a.wal_id, a.attempt_no, a.worker_incarnation, r.dataset, r.status, r.version,
+  r.budget_from, r.lease_expiries, r.replay_reason,
+  (w.incarnation IS NULL OR w.fenced_at IS NOT NULL OR w.stopped_at IS NOT NULL) AS is_abandoned
 FROM json_each(:rows) AS unit
 JOIN wal_attempts AS a ON a.wal_id = unit.value AND a.status = 'pending'
 JOIN wal_records AS r ON r.wal_id = a.wal_id
+LEFT JOIN workers AS w ON w.incarnation = a.worker_incarnation
 ORDER BY a.wal_id;
 
 -- name: abandon_attempts(now, commit_id; wal_id, attempt_no, closed_version, error_code, error_message)
@@ -42,6 +45,11 @@ WHERE wal_id = :wal_id AND attempt_no = :attempt_no AND status = 'failed';
 SELECT wal_id, dataset, status, version, attempts, budget_from, lease_expiries, last_error_code,
   due_at, retry_after, rerun_intent, next_object, replay_run_id, replay_reason, NULL AS held_until
 FROM json_each(:rows) AS unit JOIN wal_records ON wal_id = unit.value;
+
+-- name: recorded_by_run(run, rows)
+-- Those of the units that the run recorded and that nobody has claimed yet.
+SELECT wal_id FROM json_each(:rows) AS unit JOIN wal_records ON wal_id = unit.value
+WHERE ingest_run_id = :run;
 
 -- name: insert_reasons(now; code, description, approval_ref)
 INSERT INTO replay_reasons (code, description, approval_ref, registered_at)
