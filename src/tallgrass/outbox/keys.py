@@ -16,7 +16,8 @@ def idempotency_key(
 
     The content is that of what is published (an item's bytes, an artifact's checksum), not of its
     source: a replay that changes nothing repeats the key, one that changes the output makes
-    another.
+    another. A change of what exists has the attempt that made it behind the content, so that a
+    change to an older content is a new event too.
     """
     digest = hashlib.sha256()
     for part in (pipeline_id, event_name, dataset_id, object_ref, content_hash):
