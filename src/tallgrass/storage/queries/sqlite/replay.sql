@@ -31,10 +31,11 @@ LEFT JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.applied_
 LEFT JOIN stac_items AS i ON i.wal_id = r.wal_id;
 
 -- name: ask_reruns(now; wal_id, version, rerun_intent, replay_reason, replay_run_id, due_at)
--- A re-run never moves its unit: status, item and error stay until an attempt was applied.
+-- A re-run never moves its unit: status, item and error stay until an attempt was applied. Somebody
+-- approved it, so the attempts so far count no longer.
 UPDATE wal_records SET updated_at = :now, version = version + 1, rerun_intent = :rerun_intent,
   replay_reason = :replay_reason, replay_run_id = :replay_run_id, due_at = :due_at,
-  retry_after = NULL
+  retry_after = NULL, budget_from = attempts
 WHERE wal_id = :wal_id AND version = :version AND status = 'succeeded';
 
 -- name: insert_run_records(replay_run_id; wal_id, version, action, outcome, reason)
