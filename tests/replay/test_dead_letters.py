@@ -222,6 +222,9 @@ def test_the_ledger_decides_on_each_state_of_a_unit() -> None:
         ({"retry_after": late}, ("replay", None)),
         ({"attempts": 3}, ("quarantine", "attempts_exceeded")),
         ({"attempts": 3, "budget_from": 1}, ("replay", None)),
+        # Last tried without a message: the ledger itself tries it again.
+        ({"due_at": late, "retry_after": late}, ("settle", "due")),
+        ({"due_at": NOW, "attempts": 3}, ("quarantine", "attempts_exceeded")),
         ({"status": Status.QUARANTINED}, ("quarantine", "quarantined")),
         ({"status": Status.SUCCEEDED, "last_error_code": None}, ("settle", "succeeded")),
         ({"status": Status.PENDING}, ("send", "waits_for_message")),
@@ -263,6 +266,7 @@ def test_a_letter_that_alone_orders_a_listed_object_is_sent() -> None:
         ({"status": Status.QUARANTINED}, sent, ("quarantine", "quarantined")),
         ({"attempts": 3}, sent, ("quarantine", "attempts_exceeded")),
         ({}, ("replay", None), ("replay", None)),
+        ({"due_at": NOW}, sent, ("settle", "due")),
     ):
         known = replace(known_of(unit, **changes), object_ref=ObjectReference(etag="x", size=3))
         assert fate(unit, known) == expected, changes
