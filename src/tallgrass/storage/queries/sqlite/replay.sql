@@ -68,10 +68,11 @@ WHERE p.replay_run_id = :replay_run_id AND p.outcome = 'due' AND p.reason IS NOT
     AND NOT EXISTS (SELECT 1 FROM wal_attempts AS o WHERE o.wal_id = r.wal_id AND o.status = 'pending')))
 ORDER BY p.wal_id;
 
--- name: count_run_records(replay_run_id)
+-- name: count_run_records(replay_run_id, after, upto)
 SELECT outcome, reason, attempt_no IS NOT NULL AS tried, count(*) AS records,
   sum(mismatch) AS mismatches
-FROM replay_run_records WHERE replay_run_id = :replay_run_id
+FROM replay_run_records
+WHERE replay_run_id = :replay_run_id AND wal_id > :after AND wal_id <= :upto
 GROUP BY outcome, reason, attempt_no IS NOT NULL;
 
 -- name: run_work(now, replay_run_id, rows)
