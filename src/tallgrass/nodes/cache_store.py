@@ -118,7 +118,7 @@ def _checked(key: str) -> str:
 
 
 class FolderCache:
-    """A local folder: ``<first two digits>/<key>``. A hit makes an entry young again, once a minute."""
+    """A local folder: ``<first two digits>/<key>``. A hit renews an entry's age, once a minute."""
 
     def __init__(
         self, root: Path, *, bytes_max: int = BYTES_MAX, files: Files | None = None
