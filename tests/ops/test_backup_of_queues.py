@@ -102,7 +102,8 @@ def test_a_queue_that_a_drain_makes_meanwhile_is_copied_too(
 ) -> None:
     """What the drain sent there is in the backup, as the ledger may say that it was sent."""
     letters = Letters(backend, tmp_path)
-    config, made = letters.config, []
+    config = letters.config
+    made: list[str] = []
 
     class Late(Moment):
         """A look at the main queue after which a run has a queue of its own."""

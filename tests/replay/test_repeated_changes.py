@@ -11,6 +11,7 @@ import pytest
 import tallgrass
 from tallgrass.canonical_json import canonical_bytes
 from tallgrass.operators import stac_register
+from tallgrass.stac.item import build_item
 from tests.oracle.promises import effects_are_complete, effects_have_a_cause
 from tests.oracle.tables import read_tables
 from tests.pipeline.scene import thing
@@ -35,7 +36,7 @@ def test_a_change_back_and_forth_is_told_each_time(
     """A release changes an item, is rolled back, and returns: four contents, four events."""
     replays = Replays(backend, tmp_path, replay__allow_downgrade=True)
     (wal_id,) = replays.succeeded(thing())
-    as_it_was = stac_register.build_item
+    as_it_was = build_item
 
     def of_the_new_release(**given: Any) -> bytes:
         item = json.loads(as_it_was(**given))
@@ -50,11 +51,11 @@ def test_a_change_back_and_forth_is_told_each_time(
     for number, (version, build) in enumerate([*releases, releases[0]]):
         monkeypatch.setattr(tallgrass, "__version__", version)
         monkeypatch.setattr(stac_register, "build_item", build)
-        again = {"name": f"plan-{number}.jsonl", "forced": True, "expected": ("/properties",)}
-        replays.again([wal_id], **again)
+        expected = ("/properties",)
+        replays.again([wal_id], name=f"plan-{number}.jsonl", forced=True, expected=expected)
         told.append(("nodd.item.updated", item_hash()))
         # Run once more, it changes nothing and tells nothing.
-        replays.again([wal_id], **{**again, "name": f"again-{number}.jsonl"})
+        replays.again([wal_id], name=f"again-{number}.jsonl", forced=True, expected=expected)
     assert [digest == old for _, digest in told] == [True, False, True, False]
     assert events(backend) == told
     keys = backend.sql("SELECT count(DISTINCT idempotency_key), count(*) FROM outbox")
