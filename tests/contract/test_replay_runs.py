@@ -15,7 +15,6 @@ from tallgrass.governance.references import ReferenceKind
 from tallgrass.replay.plan import PlanAction
 from tallgrass.replay.plan_file import read_row
 from tallgrass.replay.run import RunState
-from tallgrass.simulate.feed_files import etag_of
 from tallgrass.telemetry import names
 from tests.pipeline.scene import Pipeline, stored, thing, things
 from tests.replay.scene import DOWN, Replays, Unreadable
@@ -395,41 +394,6 @@ class TestRunningAgain:
         assert recorder.total(names.REPLAYS) == 1
         assert found.find(run.replay_run_id) is not None
         stores.close()
-
-    @pytest.mark.conformance("C-09", "WAL-8.2")
-    def test_a_newer_object_that_was_given_up_comes_in_by_an_approved_plan(
-        self, backend: Backend, tmp_path: Path
-    ) -> None:
-        """Its re-run used up the budget and its message is gone; the plan starts a new budget."""
-        replays = Replays(backend, tmp_path)
-        pipeline, newer = replays.pipeline, thing(version=2)
-        (wal_id,) = replays.succeeded(thing())
-        pipeline.feed(newer)
-        unlucky = pipeline.start(reader=Unreadable())
-        unlucky.run_messages()
-        while not unlucky.run_due().is_empty:
-            pass
-        row = replays.record(wal_id)
-        assert (row["status"], row["attempts"], row["budget_from"]) == ("succeeded", 9, 1)
-        assert (row["due_at"], row["last_error_code"], pipeline.left()[0]) == (None, DOWN, 0)
-        # The store of objects still does not answer: the limit holds for the new budget, too.
-        path = replays.plan_file(replays.select([wal_id], again=True))
-        replays.run(plan_file=path, approval_id=replays.approved(path), options=IDLE)
-        row = replays.record(wal_id)
-        assert (row["attempts"], row["budget_from"]) == (9, 9)
-        while not unlucky.run_due().is_empty:
-            pass
-        row = replays.record(wal_id)
-        assert (row["attempts"], row["budget_from"], row["due_at"]) == (17, 9, None)
-        report = replays.again([wal_id], name="again.jsonl")
-        assert (report.done, report.mismatches) == (1, 0)
-        row = replays.record(wal_id)
-        assert (row["attempts"], row["budget_from"], row["last_error_code"]) == (18, 18, None)
-        item = pipeline.item(newer)
-        assert item is not None
-        assert (item["attempt_no"], etag_of(newer.content) in bytes(item["body"]).decode()) == (
-            18, True,
-        )  # fmt: skip
 
     @pytest.mark.conformance("RP-6.2")
     def test_a_gate_that_rejects_stops_a_replay_too(self, backend: Backend, tmp_path: Path) -> None:
