@@ -179,3 +179,69 @@ def test_an_old_message_does_not_undo_what_a_listing_found(backend: Backend) -> 
     scene.commit(success(claim, read_etag=NEWER.object_ref.etag))
     assert answer(scene, OLDER) is Action.DUPLICATE
     assert answer(scene, NEWER) is Action.CLAIM
+
+
+def notes(scene: Scene, wal_id: str) -> list[tuple[int, str, str]]:
+    """Return the notes beside a unit's attempts."""
+    return scene.backend.sql(
+        "SELECT attempt_no, kind, note FROM wal_annotations WHERE wal_id = ?"
+        " ORDER BY annotation_id",
+        wal_id,
+    )
+
+
+def test_a_message_that_confirms_what_is_done_leaves_its_place_in_the_order(
+    backend: Backend,
+) -> None:
+    """An older message with another etag is older then, and opens no re-run that must fail."""
+    scene = Scene(backend)
+    listed(scene, NAMED)
+    [claim] = scene.due()
+    scene.commit(success(claim))
+    before = scene.row(claim.wal_id)
+    assert answer(scene, NEWER) is Action.DUPLICATE
+    assert answer(scene, NEWER) is Action.DUPLICATE
+    sequencer = NEWER.object_ref.sequencer
+    assert notes(scene, claim.wal_id) == [(1, "announced_sequencer", sequencer)]
+    assert scene.row(claim.wal_id) == before
+    assert answer(scene, OLDER) is Action.IGNORE_OLDER
+    assert answer(scene, overwritten(0, "0055AED6DCD90281E7")) is Action.CLAIM
+
+
+def test_so_does_one_whose_object_was_listed_without_an_etag(backend: Backend) -> None:
+    """The etag that was read is the one that the message tells."""
+    scene = Scene(backend)
+    listed(scene, SIZED)
+    [claim] = scene.due()
+    scene.commit(success(claim, read_etag=NEWER.object_ref.etag))
+    assert answer(scene, NEWER) is Action.DUPLICATE
+    assert answer(scene, OLDER) is Action.IGNORE_OLDER
+
+
+def test_what_attempts_tell_counts_before_a_note(backend: Backend) -> None:
+    """A later attempt that has a sequencer is the newer word; a later listing has none."""
+    scene = Scene(backend)
+    listed(scene, NAMED)
+    [claim] = scene.due()
+    scene.commit(success(claim))
+    answer(scene, NEWER)
+    listed(scene, ObjectReference(etag="listed later", size=5))
+    [claim] = scene.due()
+    scene.commit(success(claim))
+    assert answer(scene, NEWER) is Action.DUPLICATE
+    newest = overwritten(0, "0055AED6DCD90281E7")
+    scene.commit(success(scene.claim(newest)))
+    assert answer(scene, NEWER) is Action.IGNORE_OLDER
+    assert answer(scene, newest) is Action.DUPLICATE
+    assert len(notes(scene, claim.wal_id)) == 1
+
+
+def test_a_unit_that_was_announced_first_has_no_note(backend: Backend) -> None:
+    """Its attempt has the sequencer; a message that tells none has nothing to leave."""
+    scene = Scene(backend)
+    claim = scene.claim(NEWER)
+    scene.commit(success(claim))
+    assert answer(scene, NEWER) is Action.DUPLICATE
+    listed(scene, NAMED)
+    assert answer(scene, unit(0, object_ref=NAMED)) is Action.DUPLICATE
+    assert notes(scene, claim.wal_id) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -85,6 +86,18 @@ def test_extension_fields_survive_every_write(backend: Backend) -> None:
     scene.commit(success(claim))
     assert scene.stores.reader.record(wal_id).extensions == extensions
     assert scene.stores.reader.record(scene.succeed(1)).extensions is None
+
+
+@pytest.mark.conformance("RP-3.2")
+def test_the_longest_address_is_kept(backend: Backend) -> None:
+    """1,024 bytes of key in the longest bucket, with nothing to compress: every index takes it."""
+    scene, chance = Scene(backend), random.Random(1)
+    key = "".join(chr(chance.randint(0x20000, 0x2A6DF)) for _ in range(256))
+    assert len(key.encode()) == 1024
+    uri = f"s3://{'b' * 63}/{key}"
+    wal_id = scene.claim(unit(0, object_uri=uri)).wal_id
+    assert scene.row(wal_id)["object_uri"] == uri
+    assert scene.stores.reader.record(uri).wal_id == wal_id
 
 
 @pytest.mark.conformance("RP-3.2", "RP-3.5")

@@ -42,7 +42,7 @@ PAGES = {
     "how-to/add-a-dataset.md": 5,
     "how-to/publish.md": 5,
     "how-to/many-workers.md": 4,
-    "how-to/backup.md": 11,
+    "how-to/backup.md": 12,
     "how-to/upgrade.md": 4,
     "how-to/tune.md": 3,
     "concepts/unit.md": 4,

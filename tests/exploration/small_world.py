@@ -359,7 +359,8 @@ def _replays(world: World, rules: Rules) -> Iterator[tuple[str, World]]:
     if action is PlanAction.REPLAY:
         moved = _moved(unit_, Status.PENDING)._replace(due=True)
     else:
-        moved = _again(unit_)._replace(due=True, rerun=True)
+        # Somebody approved it: it starts a new budget.
+        moved = _again(unit_)._replace(due=True, rerun=True, budget_from=unit_.attempts)
     yield f"replays u{index}", _with_unit(after, index, moved)
 
 

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tallgrass.datasets.item_ids import item_id
 from tallgrass.governance.policy import GovernanceDefaults
+from tallgrass.ledger.claim import OwnedItem
 from tallgrass.ledger.vocabulary import Intent
 from tallgrass.operators.chain import run_chain
 from tests.operators import scene
@@ -27,6 +29,26 @@ def test_a_replay_repeats_the_key_of_ingest() -> None:
         scene.context(worker_id="worker-b", code_version="9.9.9", ingest_run_id="run-2"),
     )
     assert replayed.effects.events[0].idempotency_key == first.effects.events[0].idempotency_key
+
+
+@pytest.mark.conformance("RP-7.1", "C-34")
+def test_each_change_of_an_item_has_a_key_of_its_own() -> None:
+    """The attempt is in the key of a change: the same attempt repeats it, a later one does not."""
+    match = scene.glm()
+    owned = OwnedItem(
+        collection_id="goes-glm", item_id=item_id("aws", "noaa-goes19", scene.GLM_KEY), sha256="0"
+    )
+
+    def key(attempt_no: int, worker_id: str) -> str:
+        claim = scene.claim(match, attempt_no=attempt_no)
+        context = scene.context(worker_id=worker_id)
+        (event,) = run_chain(claim, match, scene.evidence(), owned, context).effects.events
+        assert event.event_name == "nodd.item.updated"
+        assert json.loads(event.payload)["idempotency_key"] == event.idempotency_key
+        return event.idempotency_key
+
+    assert key(2, "worker-a") == key(2, "worker-b")
+    assert len({key(2, "worker-a"), key(3, "worker-a"), key(23, "worker-a")}) == 3
 
 
 def test_the_payload_names_item_object_and_activity() -> None:

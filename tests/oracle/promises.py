@@ -178,9 +178,13 @@ def _made_by(item: Row, applied: list[Row]) -> Iterator[str]:
 
 
 def effects_are_complete(tables: Tables) -> Iterator[str]:
-    """An applied attempt has its provenance and, where the item changed, its event."""
+    """An applied attempt has its provenance and, where the item changed, its own event.
+
+    An event is that of the attempt whose commit wrote it. An item may change to the same content
+    twice, so an event that merely tells of that content is not enough.
+    """
     documents = {(p["wal_id"], p["activity_id"]): p for p in tables.provenance}
-    events = {(e["subject"], _published(e)) for e in tables.outbox}
+    events = {(e["subject"], _published(e), e["created_at"]) for e in tables.outbox}
     for attempt in tables.attempts:
         if attempt["status"] != "applied":
             continue
@@ -190,14 +194,19 @@ def effects_are_complete(tables: Tables) -> Iterator[str]:
         elif document["sha256"] != attempt["provenance_sha256"]:
             yield f"{_name(attempt)}: its provenance is another document"
         changed = attempt["stac_status"] in {"created", "updated"}
-        if changed and (attempt["wal_id"], attempt["item_sha256"]) not in events:
+        told = (attempt["wal_id"], attempt["item_sha256"], attempt["closed_at"])
+        if changed and told not in events:
             yield f"{_name(attempt)} changed its item, and no event tells of it"
 
 
 def effects_have_a_cause(tables: Tables) -> Iterator[str]:
     """No effect is there of an attempt that failed, was lost or never was."""
     applied = {(a["wal_id"], a["attempt_no"]) for a in tables.attempts if a["status"] == "applied"}
-    made = {(a["wal_id"], a["item_sha256"]) for a in tables.attempts if a["status"] == "applied"}
+    made = {
+        (a["wal_id"], a["item_sha256"], a["closed_at"])
+        for a in tables.attempts
+        if a["status"] == "applied" and a["stac_status"] in {"created", "updated"}
+    }
     for document in tables.provenance:
         if (document["wal_id"], document["attempt_no"]) not in applied:
             yield f"provenance {document['activity_id']} is of an attempt that was not applied"
@@ -205,7 +214,8 @@ def effects_have_a_cause(tables: Tables) -> Iterator[str]:
             yield f"provenance {document['activity_id']}: its hash is not that of its bytes"
     for event in tables.outbox:
         published = _published(event)
-        if published is not None and (event["subject"], published) not in made:
+        told = (event["subject"], published, event["created_at"])
+        if published is not None and told not in made:
             yield f"event {event['outbox_id']} tells of an item that nobody made"
     keys = Counter((e["subject"], e["idempotency_key"], e["target"]) for e in tables.outbox)
     for key, count in keys.items():

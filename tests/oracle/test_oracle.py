@@ -213,6 +213,10 @@ HARMS = {
         f"DELETE FROM outbox WHERE subject = {SUCCEEDED_TEXT}",
         "no event tells of it",
     ),
+    "event of another change": (
+        f"UPDATE outbox SET created_at = LATER WHERE subject = {SUCCEEDED_TEXT}",
+        "no event tells of it",
+    ),
     "event of a failure": (
         f"UPDATE outbox SET subject = {FAILED_TEXT} WHERE subject = {SUCCEEDED_TEXT}",
         "an item that nobody made",

@@ -205,6 +205,19 @@ def test_a_name_that_not_every_database_keeps_is_refused(own_database: Backend) 
         assert not handled(handle, "accounts", "k")
 
 
+def test_names_that_no_index_takes_are_refused(own_database: Backend) -> None:
+    """By their bytes together, on both alike; the longest that are taken are noted."""
+    consumer, chance = DriverCaller(own_database), random.Random(1)
+    text = "".join(chr(chance.randint(0x20000, 0x2A6DF)) for _ in range(640))
+    with consumer.transaction() as handle:
+        create_inbox(handle)
+        told = "^consumer and event_key have 2,561 bytes together; at most 2,560"
+        with pytest.raises(InvalidInput, match=told):
+            handled(handle, text[:320], text[320:] + "k")
+        assert not handled(handle, text[:320], text[320:])
+        assert handled(handle, text[:320], text[320:])
+
+
 def test_our_own_database_has_an_inbox(backend: Backend) -> None:
     """A consumer beside the outbox needs no table of its own."""
     with backend.open().database.transaction() as transaction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +145,13 @@ def unguarded_delete(backend: Backend, connection: Any) -> None:
     connection.execute("DELETE FROM outbox")
 
 
+def wild(characters: int, width: int) -> str:
+    """Return a text of characters of so many bytes each, in no order: nothing to compress."""
+    first, last = {3: (0x4E00, 0x9FFF), 4: (0x20000, 0x2A6DF)}[width]
+    chance = random.Random(f"{characters} {width}")
+    return "".join(chr(chance.randint(first, last)) for _ in range(characters))
+
+
 def prepared(**changes: Any) -> Prepared:
     """Prepare an event with changes."""
     return prepare(event(**changes), PayloadRules(), Routing())
@@ -171,6 +179,8 @@ class TestEvents:
             *({each: " \t"} for each in ("dataset_id", "subject", "idempotency_key")),
             *({each: "a\0b"} for each in ("dataset_id", "subject", "idempotency_key")),
             *({each: "x" * 513} for each in ("pipeline_id", "subject", "idempotency_key")),
+            {"version": f"1.0.0-{'x' * 507}"},
+            {"artifact": Artifact(uri=URI, checksum=CHECKSUM, version=f"1.0.0-{'x' * 507}")},
             {"idempotency_key": ""},
             {"governance_ref": ""},
             {"care_label": "secret"},
@@ -189,6 +199,40 @@ class TestEvents:
             prepared(**changes)
         (name,) = changes
         assert str(refused.value).startswith(name)
+
+    def test_the_longest_texts_that_are_taken_fit_into_every_index(self, caller: Caller) -> None:
+        """On PostgreSQL as on SQLite; nothing in them can be compressed."""
+        # 4 bytes a character: 2,048 and 512 are all that one index takes.
+        longest = {
+            "dataset_id": wild(512, 4),
+            "subject": wild(512, 4),
+            "idempotency_key": wild(128, 4),
+            "version": f"1.0.0-{'x' * 506}",
+            "artifact": Artifact(uri=wild(512, 4), checksum=wild(512, 4)),
+        }
+        rules = PayloadRules()
+        with caller.transaction() as handle:
+            assert not publish(handle, event(**longest), rules=rules).duplicate
+            # Without a subject and a key of its own, the dataset and 71 characters stand there.
+            for each in ("subject", "idempotency_key", "artifact"):
+                longest.pop(each)
+            assert not publish(handle, event(**longest, artifact=None), rules=rules).duplicate
+        found = caller.backend.sql("SELECT length(subject), length(idempotency_key) FROM outbox")
+        assert sorted(found) == [(512, 71), (512, 128)]
+
+    @pytest.mark.parametrize(
+        ("subject", "key", "size"), [((512, 3), (512, 3), 3072), ((512, 4), (129, 4), 2564)]
+    )
+    def test_longer_ones_are_refused_on_both_alike(
+        self, caller: Caller, subject: tuple[int, int], key: tuple[int, int], size: int
+    ) -> None:
+        """By their bytes together, before anything is written; the transaction goes on."""
+        with caller.transaction() as handle:
+            told = f"^subject and idempotency_key have {size:,} bytes together; at most 2,560"
+            with pytest.raises(PayloadRefused, match=told):
+                publish(handle, event(subject=wild(*subject), idempotency_key=wild(*key)))
+            caller.change_state(handle)
+        assert counts(caller.backend) == nothing(pipeline_state=1)
 
     def test_a_refused_event_leaves_the_transaction_as_it_was(self, caller: Caller) -> None:
         """Neither it nor its neighbours are written, and the caller can go on."""

@@ -283,7 +283,16 @@ class Pipeline:
 
 def stored(backend: Backend) -> dict[str, list[tuple[Any, ...]]]:
     """Return everything that must be the same however the work was done."""
-    return {name: backend.sql(statement) for name, statement in STORED.items()}
+    found = {name: backend.sql(statement) for name, statement in STORED.items()}
+    return {**found, "events": [_without_its_attempt(event) for event in found["events"]]}
+
+
+def _without_its_attempt(event: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Blank out the key of a change: it tells the attempt, of which a crash needs one more."""
+    subject, name, key, target, payload, label = event
+    if name != "nodd.item.updated":
+        return event
+    return subject, name, "", target, bytes(payload).replace(key.encode(), b""), label
 
 
 def assert_effects_follow_the_ledger(backend: Backend) -> None:

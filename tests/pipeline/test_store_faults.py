@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import string
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +86,31 @@ def test_a_refusal_names_no_place(
     assert "north" in message
     for place in (str(tmp_path), "on /", "database "):
         assert place not in message
+
+
+def test_a_text_that_no_index_takes_harms_no_neighbour(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL has a limit that SQLite has not; what goes beyond it fails its unit alone."""
+    backend = prepare("postgres", postgres_url)
+    pipeline = Pipeline(backend, tmp_path)
+    pipeline.feed(*things(3))
+    real, chance = stac_register.stac_register, random.Random(1)
+
+    def with_a_long_name(*args: Any) -> Any:
+        made = real(*args)
+        name = made.item.item_id
+        if args[0].id == "goes-glm":
+            name = "".join(chance.choices(string.ascii_letters + string.digits, k=5000))
+        return replace(made, item=replace(made.item, item_id=name))
+
+    monkeypatch.setattr(stac_register, "stac_register", with_a_long_name)
+    pipeline.worker.run_messages()
+    assert pipeline.statuses() == {"failed": 1, "succeeded": 2}
+    row = pipeline.row(thing())
+    assert row["last_error_code"] == "catalog_conflict"
+    assert "index row" in row["last_error_message"]
+    backend.close()
 
 
 def test_a_refusal_of_the_failure_itself_ends_the_worker(backend: Backend, tmp_path: Path) -> None:

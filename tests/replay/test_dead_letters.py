@@ -17,6 +17,7 @@ from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.unit import EventMetadata, IngestUnit, ObjectReference
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.queues.replay_queues import (
+    is_replay_file_of,
     is_replay_queue,
     replay_queue_name,
     replay_queue_url,
@@ -221,6 +222,9 @@ def test_the_ledger_decides_on_each_state_of_a_unit() -> None:
         ({"retry_after": late}, ("replay", None)),
         ({"attempts": 3}, ("quarantine", "attempts_exceeded")),
         ({"attempts": 3, "budget_from": 1}, ("replay", None)),
+        # Last tried without a message: the ledger itself tries it again.
+        ({"due_at": late, "retry_after": late}, ("settle", "due")),
+        ({"due_at": NOW, "attempts": 3}, ("quarantine", "attempts_exceeded")),
         ({"status": Status.QUARANTINED}, ("quarantine", "quarantined")),
         ({"status": Status.SUCCEEDED, "last_error_code": None}, ("settle", "succeeded")),
         ({"status": Status.PENDING}, ("send", "waits_for_message")),
@@ -262,6 +266,7 @@ def test_a_letter_that_alone_orders_a_listed_object_is_sent() -> None:
         ({"status": Status.QUARANTINED}, sent, ("quarantine", "quarantined")),
         ({"attempts": 3}, sent, ("quarantine", "attempts_exceeded")),
         ({}, ("replay", None), ("replay", None)),
+        ({"due_at": NOW}, sent, ("settle", "due")),
     ):
         known = replace(known_of(unit, **changes), object_ref=ObjectReference(etag="x", size=3))
         assert fate(unit, known) == expected, changes
@@ -443,3 +448,22 @@ def test_the_queue_of_a_run_is_named_after_both() -> None:
         assert is_replay_queue(replay_queue_url(url, run), run)
         assert not is_replay_queue(replay_queue_url(url, run), "another")
         assert not is_replay_queue(url, run)
+    assert is_replay_queue("sqlite:///a.b/q-replay-r", "r")
+
+
+def test_the_queues_of_runs_are_found_by_their_names() -> None:
+    """Those of one queue and no other's, whatever the run is called; nothing else beside it."""
+    url = "sqlite:////var/q.db"
+    runs = ("run-7", "a-replay-b", "run:1/ü", "9" * 40, "9" * 41)
+    for run in runs:
+        name = replay_queue_url(url, run).rpartition("/")[2]
+        assert is_replay_file_of(url, name), name
+        assert not is_replay_file_of("sqlite:////var/other.db", name)
+        assert not is_replay_file_of("sqlite:////var/q", name)
+    for other in ("q.db", "q-replay-.db", "q-replay-r.db-wal", "q-replay-r.db.lock", "q-replay-r"):
+        assert not is_replay_file_of(url, other), other
+    assert is_replay_file_of("sqlite:///a.b/q", "q-replay-r")
+    # A queue whose own name is like that of a run's.
+    assert is_replay_file_of("sqlite:///q-replay-a.db", "q-replay-a-replay-b.db")
+    long = f"sqlite:///{'n' * 80}.db"
+    assert is_replay_file_of(long, replay_queue_url(long, "run-7").rpartition("/")[2])

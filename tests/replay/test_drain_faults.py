@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,11 +14,15 @@ from tallgrass.bootstrap.draining import DrainOptions
 from tallgrass.bootstrap.queues import open_queue
 from tallgrass.errors import QueueUnreachable
 from tallgrass.storage.drain_store import DrainStore
-from tests.pipeline.scene import thing, things
+from tests.pipeline.scene import message_of, thing, things
 from tests.replay.letters import Letters, kept_promises
+from tests.replay.scene import Unreadable
+from tests.replay.tampering import tamper
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tallgrass.replay.dead_letter_plan import DrainPlan
 
 
 class Broken(RuntimeError):
@@ -196,6 +201,75 @@ def test_a_worker_that_is_faster_than_the_confirmation_lets_a_drain_end(
     report = letters.drain(plan)
     assert (report.settled, report.left, report.unfinished, letters.dead()) == (1, 0, 0, [])
     assert [row["state"] for row in letters.letters(plan)] == ["removed"]
+
+
+def begun_and_killed(letters: Letters, patching: pytest.MonkeyPatch) -> DrainPlan:
+    """Plan a drain and kill it after it sent its letters, before it noted that."""
+    plan = letters.plan()
+    breaking = killed_at("after-send")
+    with patching.context() as patched:
+        patched.setattr(draining, "open_queue", lambda *a, **k: breaking(open_queue(*a, **k)))
+        with pytest.raises(Broken):
+            letters.drain(plan)
+    free_letters(letters)
+    return plan
+
+
+@pytest.mark.conformance("RP-5.5")
+@pytest.mark.parametrize("of_the_same_unit", [1, 2])
+def test_a_drain_goes_on_though_the_ledger_retries_its_unit(
+    letters: Letters, monkeypatch: pytest.MonkeyPatch, of_the_same_unit: int
+) -> None:
+    """Sent, killed, its worker lost, failed without a message: the ledger has it, and is let be."""
+    unit, other = thing(0), thing(1)
+    letters.config = replace(letters.config, rules=replace(letters.config.rules, max_attempts=8))
+    letters.fail(unit, other)
+    if of_the_same_unit > 1:
+        letters.send(message_of(unit.event()))
+    plan = begun_and_killed(letters, monkeypatch)
+    with letters.desk() as (_, stores), closing(open_queue(letters.config)) as queue:
+        lease = stores.leases.register("lost", ingest_run_id="x", lease_s=60)
+        lost = letters.pipeline.start(lease, stores=stores, queue=queue)
+        batch = lost.receive()
+        lost.parse(batch)
+        lost.record_and_claim(batch)
+        letters.backend.expire(lease)
+        stores.leases.recover()
+        unlucky = stores.leases.register("unlucky", ingest_run_id="x", lease_s=60)
+        letters.pipeline.start(unlucky, stores=stores, reader=Unreadable()).run_due()
+    letters.in_queue("DELETE FROM messages")
+    row = letters.pipeline.row(unit)
+    assert (row["status"], row["replay_run_id"]) == ("failed", plan.header.replay_run_id)
+    assert row["due_at"] is not None
+
+    report = letters.drain(plan)
+
+    assert (report.settled, report.left, letters.dead()) == (1 + of_the_same_unit, 0, [])
+    assert {row["reason"] for row in letters.letters(plan)} == {"due"}
+    assert (report.units.retrying, report.units.planned) == (2, 2)
+    with letters.desk() as (_, stores):
+        lease = stores.leases.register("lucky", ingest_run_id="x", lease_s=60)
+        letters.pipeline.start(lease, stores=stores).run_due()
+    assert letters.statuses(unit, other) == ["succeeded"] * 2
+    assert letters.report(plan).units.done == 2
+    assert kept_promises(letters.backend) == []
+
+
+def test_a_unit_that_a_drain_puts_back_again_keeps_its_row(
+    letters: Letters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ledger that has a failed unit of the run, and does not retry it, stops no drain."""
+    unit = thing(0)
+    letters.fail(unit)
+    plan = begun_and_killed(letters, monkeypatch)
+    letters.in_queue("DELETE FROM messages")
+    run_id = plan.header.replay_run_id
+    changed = "UPDATE wal_records SET status = 'failed' WHERE replay_run_id = ?"
+    tamper(letters.backend, changed, run_id)
+    report = letters.drain(plan)
+    assert (report.sent, report.left, report.units.planned) == (1, 0, 1)
+    assert letters.work() == 1
+    assert letters.report(plan).units.done == 1
 
 
 def test_a_letter_that_comes_again_does_not_end_a_drain(

@@ -81,6 +81,8 @@ class Stage:
     applied_at: list[float] = field(default_factory=list)
     #: Records and seconds of each batch, as the engine tells them.
     batched: list[tuple[int, float]] = field(default_factory=list)
+    #: Between which ids rows were counted.
+    counted: list[tuple[str | None, str | None]] = field(default_factory=list)
 
     def apply(self, _run: Run, rows: Sequence[PlannedAction], _rules: RunRules) -> list[Fate]:
         """Note a batch."""
@@ -101,13 +103,18 @@ class Stage:
         """Note the end."""
         self.finished = True
 
-    def counts(self, _run: Run) -> list[RowCount]:
+    def counts(
+        self, _run: Run, *, after: str | None = None, upto: str | None = None
+    ) -> list[RowCount]:
         """Tell that all that was applied is done."""
-        done = sum(map(len, self.applied))
+        self.counted.append((after, upto))
+        applied = [wal_id for batch in self.applied for wal_id in batch]
+        done = sum((after or "") < wal_id <= (upto or "f") for wal_id in applied)
+        in_the_first = bool(applied) and (after or "") < applied[0]
         return [
             RowCount(
                 outcome=RowOutcome.DONE, reason=None, tried=True, records=done,
-                mismatches=self.mismatches if done else 0,
+                mismatches=self.mismatches if in_the_first else 0,
             )
         ]  # fmt: skip
 
@@ -176,6 +183,16 @@ def test_it_tells_each_batch_with_the_time_of_its_work() -> None:
     stage.play(run_of(5), ROWS)
     held = [(2, 0.5), (1, 0.5)]
     assert stage.batched == [*held, (2, 0.5), (2, 0.5), (1, 0.5), *held]
+
+
+def test_a_batch_counts_its_own_rows_and_only_the_end_counts_all() -> None:
+    """However much was done before: what it comes to is added up."""
+    stage, ids = Stage(), [each.wal_id for each in ROWS]
+    stage.play(run_of(5), ROWS)
+    assert stage.counted == [(None, ids[1]), (ids[1], ids[3]), (ids[3], ids[4]), (None, None)]
+    resumed = Stage()
+    resumed.play(run_of(5, applied_to=ids[2]), ROWS)
+    assert resumed.counted == [(None, ids[2]), (ids[2], ids[4]), (None, None)]
 
 
 def test_it_goes_on_behind_what_was_applied_before() -> None:

@@ -346,10 +346,18 @@ def test_a_due_unit_runs_with_the_intent_it_was_given(wish: Intent | None) -> No
 
 @pytest.mark.parametrize("action", Action)
 def test_what_a_message_tells_is_kept_where_it_may_go_before_the_work(action: Action) -> None:
-    """Four answers let a message go whose unit is still to be run; no other answer changes."""
+    """Four answers let a message go whose unit is still to be run, one whose unit is done.
+
+    The object of the last stays what it is. No other answer changes.
+    """
     kept = keeping_the_order(Decision(action=action, wait_s=2.0))
     may_go = action in {Action.DUE, Action.PARK, Action.QUARANTINE, Action.HELD}
-    assert kept == Decision(action=action, wait_s=2.0, adopts_object=may_go, orders_object=may_go)
+    assert kept == Decision(
+        action=action,
+        wait_s=2.0,
+        adopts_object=may_go,
+        orders_object=may_go or action is Action.DUPLICATE,
+    )
 
 
 def test_a_newer_object_is_not_told_as_one_that_is_only_ordered() -> None:

@@ -47,6 +47,14 @@ EVENTS: list[tuple[str, str, str, str, str]] = [
         "21:s3://noaa-goes19/a.nc,-4:00A1,2:e1,",
         "f" * 64,
     ),
+    # A change of an item: the attempt that made it behind the hash.
+    (
+        "kfm-nodd-ingest",
+        "nodd.item.updated",
+        "goes-glm",
+        "21:s3://noaa-goes19/a.nc,-4:00A1,2:e1,",
+        "f" * 64 + ":3",
+    ),
     # Lineage: run id and event type instead of a hash.
     (
         "kfm-nodd-ingest",

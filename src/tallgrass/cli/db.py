@@ -65,15 +65,16 @@ def check(invocation: Invocation, *, as_json: bool) -> None:
     help="A folder that is not there yet, or is empty.",
 )
 @click.option(
-    "--queue-only", is_flag=True, help="The embedded queue alone, where PostgreSQL has the ledger."
+    "--queue-only", is_flag=True, help="The embedded queues alone, where PostgreSQL has the ledger."
 )
 @output_option
 @pass_invocation
 def backup(invocation: Invocation, *, folder: Path, queue_only: bool, as_json: bool) -> None:
-    """Copy a SQLite ledger and the embedded queue while they are in use.
+    """Copy a SQLite ledger and the embedded queues while they are in use.
 
-    Each copy is one moment of its file, checked by SQLite before it gets its name. Workers go on
-    meanwhile. PostgreSQL is backed up by its own tools.
+    The queues of replay runs are copied with the main one. All copies are of one moment, each
+    checked by SQLite before it gets its name. Workers go on meanwhile. PostgreSQL is backed up by
+    its own tools.
     """
     from tallgrass.bootstrap.backing_up import back_up  # noqa: PLC0415 - loads the driver
 

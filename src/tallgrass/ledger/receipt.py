@@ -68,7 +68,7 @@ class Decision:
     intent: Intent = Intent.INGEST
     #: The announced object replaces the known one, as that of this or the next attempt.
     adopts_object: bool = False
-    #: It is adopted only for its place in the order, which the known one lacks.
+    #: Only its place in the order is kept, which the known one lacks.
     orders_object: bool = False
     #: A newer object starts a new budget.
     resets_budget: bool = False
@@ -107,8 +107,11 @@ def keeping_the_order(decision: Decision) -> Decision:
     """Return the answer to an announcement that gives a listed object its place in the order.
 
     The message may go before the unit is worked on, but not with it what it told: an older one
-    that comes again could not be recognised as older, and would take its place.
+    that comes again could not be recognised as older, and would take its place. The object of a
+    unit that is done stays what it is; an older message would only run it again, and fail.
     """
+    if decision.action is Action.DUPLICATE:
+        return replace(decision, orders_object=True)
     may_go = decision.action in {Action.DUE, Action.PARK, Action.QUARANTINE, Action.HELD}
     if decision.adopts_object or not may_go:
         return decision

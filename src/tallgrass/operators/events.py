@@ -46,7 +46,7 @@ def item_event(
         event_name=name,
         dataset_id=unit.dataset,
         object_ref=announced_version(unit),
-        content_hash=item.sha256,
+        content_hash=_told_content(status, item, claim),
     )
     return EventEffect(
         event_name=name,
@@ -80,6 +80,18 @@ def item_event(
         governance_ref=admission.governance_ref,
         targets=context.routing.targets_for(name, unit.dataset, admission.care_label),
     )
+
+
+def _told_content(status: StacStatus, item: ItemEffect, claim: Claim) -> str:
+    """Return the content as the key names it.
+
+    An item is created once. It can change to the same content more than once, by going back in
+    between (a release that is rolled back and then returns), so a change is told by the attempt
+    that made it: a second change under the key of the first would never be told.
+    """
+    if status is StacStatus.CREATED:
+        return item.sha256
+    return f"{item.sha256}:{claim.attempt_no}"
 
 
 def _governed_by(admission: Admission) -> dict[str, object]:

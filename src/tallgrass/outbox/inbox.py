@@ -16,6 +16,7 @@ from contextlib import contextmanager
 
 from tallgrass.clock import Clock, system_clock
 from tallgrass.errors import InvalidInput
+from tallgrass.outbox.keys import INDEXED_BYTES_MAX, indexed_bytes_beyond
 from tallgrass.storage.caller_transactions import CallerTransaction, caller_transaction
 
 __all__ = ["create_inbox", "handled", "handling"]
@@ -65,6 +66,11 @@ def _note(tx: CallerTransaction, consumer: str, event_key: str) -> bool:
             raise InvalidInput(f"{name} must be a text that is not blank, not {text!r}")
         if not _is_storable(text):
             raise InvalidInput(f"{name} holds a NUL or half a character: {text!r}")
+    if size := indexed_bytes_beyond(consumer, event_key):
+        raise InvalidInput(
+            f"consumer and event_key have {size:,} bytes together; "
+            f"at most {INDEXED_BYTES_MAX:,} are kept"
+        )
     return tx.write("insert_handled", [(consumer, event_key)], now=tx.now()) == 1
 
 

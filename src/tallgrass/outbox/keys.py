@@ -8,6 +8,19 @@ import hashlib
 
 from tallgrass.provenance.ids import netstrings
 
+#: Texts that one unique index holds have so many bytes of UTF-8 together. PostgreSQL's takes 2,704,
+#: with a target's name and its own headers; SQLite's takes any number, and must not take more.
+INDEXED_BYTES_MAX = 2560
+_UTF8_BYTES_MAX = 4
+
+
+def indexed_bytes_beyond(*texts: str) -> int:
+    """Return how many bytes the texts have together if that is more than an index takes, else 0."""
+    if sum(map(len, texts)) * _UTF8_BYTES_MAX <= INDEXED_BYTES_MAX:
+        return 0  # as nearly all are, without a look at their characters
+    size = sum(len(text.encode()) for text in texts)
+    return size if size > INDEXED_BYTES_MAX else 0
+
 
 def idempotency_key(
     *, pipeline_id: str, event_name: str, dataset_id: str, object_ref: str, content_hash: str
@@ -16,7 +29,8 @@ def idempotency_key(
 
     The content is that of what is published (an item's bytes, an artifact's checksum), not of its
     source: a replay that changes nothing repeats the key, one that changes the output makes
-    another.
+    another. A change of what exists has the attempt that made it behind the content, so that a
+    change to an older content is a new event too.
     """
     digest = hashlib.sha256()
     for part in (pipeline_id, event_name, dataset_id, object_ref, content_hash):

@@ -14,7 +14,7 @@ from tallgrass.canonical_json import canonical_bytes, sha256_hex
 from tallgrass.errors import GuardRefused, IdempotencyConflict, PayloadRefused
 from tallgrass.governance.gate import Action, Admission, GateRequest, Rule, gate
 from tallgrass.governance.policy import CARE_LABELS, Policy
-from tallgrass.outbox.keys import idempotency_key
+from tallgrass.outbox.keys import INDEXED_BYTES_MAX, idempotency_key, indexed_bytes_beyond
 from tallgrass.outbox.payload_rules import PayloadRules, payload_bytes
 from tallgrass.outbox.routing import Routing
 from tallgrass.provenance.ids import netstrings
@@ -158,6 +158,11 @@ def prepare(
         event.governance_ref,
     )
     key = event.idempotency_key or _key(event, subject)
+    if size := indexed_bytes_beyond(subject, key):
+        raise PayloadRefused(
+            f"subject and idempotency_key have {size:,} bytes together; "
+            f"at most {INDEXED_BYTES_MAX:,} are kept"
+        )
     return Prepared(event, key, subject, body, facts, targets)
 
 
@@ -312,6 +317,10 @@ _check_fixed = lru_cache(1024)(_check_names)
 def _check_text(name: str, text: object) -> None:
     if not isinstance(text, str) or not text.strip() or not text.isprintable():
         raise PayloadRefused(f"{name} must be a printable text that is not blank, not {text!r}")
+    _check_length(name, text)
+
+
+def _check_length(name: str, text: str) -> None:
     if len(text) > TEXT_CHARS_MAX:
         raise PayloadRefused(
             f"{name} has {len(text)} characters; at most {TEXT_CHARS_MAX} are kept"
@@ -321,3 +330,4 @@ def _check_text(name: str, text: object) -> None:
 def _check_version(name: str, version: object) -> None:
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
         raise PayloadRefused(f"{name} must be a semantic version such as v1.2.3, not {version!r}")
+    _check_length(name, version)

@@ -242,9 +242,14 @@ def _is_the_only_one_to_order(unit: IngestUnit, found: KnownUnit) -> bool:
 
 
 def _failed(known: Known, rules: DrainRules) -> tuple[DrainAction, str | None]:
-    """Judge a failed unit as a replay plan does; at its limit it is held instead."""
+    """Judge a failed unit as a replay plan does; at its limit it is held instead.
+
+    One that the ledger retries by itself needs no message, as it was last tried without one.
+    """
     if at_limit(known, rules.ledger):
         return DrainAction.QUARANTINE, SkipReason.ATTEMPTS_EXCEEDED.value
+    if known.due_at is not None:
+        return DrainAction.SETTLE, _SETTLED[Action.DUE]
     if not replays_code(known.last_error_code or "", rules.selection):
         return DrainAction.LEAVE, SkipReason.CODE_NOT_REPLAYED.value
     denied = rules.denies(known.dataset)

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from tallgrass.replay.plan import WORKING, PlannedAction, SkipReason
 from tallgrass.replay.run import Fate, RowCount, Run, RunReport, RunRules, RunState, report_of
+from tallgrass.replay.run_totals import RunTotals
 
 #: Rest between looks at work that others do, and at an ingest that lags.
 REST_S = 0.2
@@ -41,8 +42,10 @@ class RunStore(Protocol):
 class RunView(Protocol):
     """What the engine looks at."""
 
-    def counts(self, run: Run) -> list[RowCount]:
-        """Count the rows of a run."""
+    def counts(
+        self, run: Run, *, after: str | None = None, upto: str | None = None
+    ) -> list[RowCount]:
+        """Count the rows of a run, or those behind one of them and up to another."""
 
     def waiting(self, run: Run) -> int:
         """Count the records that can be worked on now, or are being worked on."""
@@ -142,15 +145,17 @@ class Engine:
         self._pace = pace
         self._around = around
         self._work = work
+        self._totals: RunTotals
 
     def run(self, run: Run, rows: Iterable[PlannedAction]) -> RunReport:
         """Apply the rows that come after those applied before, and see all records through."""
+        self._totals = self._begun(run)
         if self._take_up_held(run) and self._apply_all(run, _behind(rows, run.applied_to)):
             # Switches that were turned meanwhile may be back.
             self._take_up_held(run)
             self._see_through(run)
         self._store.settle(run)
-        report = self._report(run)
+        report = self._report(run, self._view.counts(run))
         if report.state is RunState.FINISHED:
             self._store.finish(run)
         return report
@@ -165,19 +170,20 @@ class Engine:
             fates = self._store.apply(run, batch, self._rules)
             self._work_off(run, len(batch), began)
             self._pause(sum(fate.is_put_to_work for fate in fates), began)
-            if self._has_failed(run):
+            if self._has_failed(run, len(batch), upto=batch[-1].wal_id):
                 return False
         return True
 
     def _take_up_held(self, run: Run) -> bool:
         """Look once at all records that a switch held; return whether the run may go on."""
         after: str | None = None
-        while not self._around.stop() and not self._has_failed(run):
+        handled = 0
+        while not self._around.stop() and not self._has_failed(run, handled):
             began = self._around.monotonic()
             seen = self._store.apply_held(run, self._rules, after=after, size=self._pace.together)
             if not seen:
                 return True
-            after = seen[-1]
+            after, handled = seen[-1], len(seen)
             self._work_off(run, len(seen), began)
             self._pause(len(seen), began)
         return False
@@ -218,14 +224,21 @@ class Engine:
             self._around.throttled(RATE)
             self._around.sleep(rest_s)
 
-    def _has_failed(self, run: Run) -> bool:
+    def _has_failed(self, run: Run, handled: int, *, upto: str | None = None) -> bool:
         """Tell whether there are more mismatches than are allowed."""
-        report = self._report(run)
+        report = self._report(run, self._totals.add(handled, upto))
         self._around.progress(report)
         return report.state is RunState.MISMATCHED
 
-    def _report(self, run: Run) -> RunReport:
-        counts = self._view.counts(run)
+    def _begun(self, run: Run) -> RunTotals:
+        """Count what the run has come to before."""
+
+        def count(after: str | None, upto: str) -> list[RowCount]:
+            return self._view.counts(run, after=after, upto=upto)
+
+        return RunTotals(count, run.applied_to)
+
+    def _report(self, run: Run, counts: list[RowCount]) -> RunReport:
         return report_of(run, counts, mismatches_max=self._pace.mismatches_max)
 
 

@@ -52,7 +52,7 @@ class SkipReason(StrEnum):
     SUCCEEDED = "succeeded"  # done, and the selection does not include such units
     RERUN_PENDING = "rerun_pending"  # a re-run is asked for already
     CODE_NOT_REPLAYED = "code_not_replayed"  # its code is not retried, and nobody named it
-    ATTEMPTS_EXCEEDED = Rule.ATTEMPTS_EXCEEDED.value
+    ATTEMPTS_EXCEEDED = Rule.ATTEMPTS_EXCEEDED.value  # failed, and its budget is used up
     DOWNGRADE = Rule.DOWNGRADE_REFUSED.value  # the code is older than the one that made its item
     BEYOND_MAX_EVENTS = "beyond_max_events"  # the cap was reached before it
 
@@ -207,8 +207,8 @@ def _decide_succeeded(candidate: Candidate, rules: PlanRules) -> tuple[PlanActio
         return _unless_denied(PlanAction.HIT, candidate, rules)
     if _is_downgrade(candidate, rules.header):
         return PlanAction.SKIP, SkipReason.DOWNGRADE.value
-    if _at_limit(candidate, rules.ledger):
-        return PlanAction.SKIP, SkipReason.ATTEMPTS_EXCEEDED.value
+    # No limit is asked for: an approved re-run starts a new budget. Nothing else could bring in a
+    # newer object whose re-run was given up.
     return _unless_denied(PlanAction.RERUN, candidate, rules)
 
 

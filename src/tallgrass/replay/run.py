@@ -169,8 +169,6 @@ def _run_again(row: PlannedAction, unit: RunUnit, rules: RunRules) -> Fate:
         return _HIT
     if known.rerun_intent is not None and known.due_at is not None:
         return _skipped(SkipReason.RERUN_PENDING.value)
-    if at_limit(known, rules.ledger):
-        return _skipped(SkipReason.ATTEMPTS_EXCEEDED.value)
     if not rules.allow_downgrade:
         if lowers(unit.applied_code_version, rules.code_version):
             return _skipped(SkipReason.DOWNGRADE.value)

@@ -23,6 +23,9 @@ _Rows = list[tuple[object, ...]]
 #: A unit that the ledger first hears of by a drain.
 _DRAINED = Replayed(mode="dlq")
 
+#: What `known_objects` looks for where no attempt has a sequencer.
+_PLACE_NOTE = "announced_sequencer"
+
 #: Why a unit keeps an object that is not newer: a listing did not tell its place in the order.
 _ANNOUNCED = JournalReason.ANNOUNCED_OBJECT.value
 _NEWER = JournalReason.NEWER_OBJECT.value
@@ -45,6 +48,7 @@ class ClaimWrites:
     transitions: _Rows = field(default_factory=list)
     claims: _Rows = field(default_factory=list)
     attempts: _Rows = field(default_factory=list)
+    notes: _Rows = field(default_factory=list)
     audit: list[AuditEntry] = field(default_factory=list)
     #: Units that are quarantined at their limit.
     held: list[tuple[IngestUnit, Known]] = field(default_factory=list)
@@ -158,6 +162,16 @@ class ClaimWrites:
             self._keep_object(unit, known, _ANNOUNCED)
         self._note_message(unit, known, "message_for_quarantined")
 
+    def note_place(self, unit: IngestUnit, known: Known) -> None:
+        """Keep the place in the order of a listed object that is done, and that a message confirms.
+
+        Its attempt is closed and the record has nothing to wait for: it is noted beside them.
+        """
+        sequencer = unit.object_ref.sequencer
+        self.notes.append(
+            (known.wal_id, known.attempts, self.worker.worker_id, _PLACE_NOTE, sequencer)
+        )
+
     def _keep_object(self, unit: IngestUnit, known: Known, reason: str) -> None:
         """Let a unit's next attempt have the announced object; its schedule stays."""
         self.parks.append(
@@ -262,6 +276,7 @@ class ClaimWrites:
             ("insert_transitions", self.transitions),
         ):
             write_all(tx, name, rows, now=self.now)
+        tx.write("insert_annotations", self.notes, now=self.now)
         write_all(tx, "claim_records", self.claims, now=self.now, **who)
         tx.write(
             "insert_attempts",

@@ -245,18 +245,27 @@ def _write(tx: Transaction, run: Run, decided: Sequence[_Decided]) -> None:
     put_back = _units(decided, DrainAction.REPLAY)
     write_put_back(tx, put_back, order.reason, order.replay_run_id, now, waits_for_message=True)
     tell_moves(tx, put_back, "replay", Status.PENDING, *told)
-    rows = [
-        (known.wal_id, known.version, PlanAction.REPLAY.value, RowOutcome.DUE.value, None)
-        for known in put_back
-    ]
-    tx.write("insert_run_records", rows, replay_run_id=order.replay_run_id)
-    if rows:
-        tx.execute("grow_replay_run", replay_run_id=order.replay_run_id, added=len(rows))
+    _write_run_records(tx, order.replay_run_id, put_back)
     holds = _newly_held(decided)
     held = [(k.wal_id, k.version, k.status.value, "attempts_exhausted") for k in holds]
     write_all(tx, "quarantine_records", held, now=now)
     tell_moves(tx, holds, "quarantine", Status.QUARANTINED, *told)
     _write_letters(tx, run, decided, now)
+
+
+def _write_run_records(tx: Transaction, run_id: str, put_back: Sequence[Known]) -> None:
+    """Let the run have a row of each unit; one that it put back before has its row already."""
+    wal_ids = [known.wal_id for known in put_back]
+    there = tx.select("known_run_records", replay_run_id=run_id, rows=wal_ids) if wal_ids else ()
+    old = {row["wal_id"] for row in there}
+    rows = [
+        (known.wal_id, known.version, PlanAction.REPLAY.value, RowOutcome.DUE.value, None)
+        for known in put_back
+        if known.wal_id not in old
+    ]
+    if rows:
+        tx.write("insert_run_records", rows, replay_run_id=run_id)
+        tx.execute("grow_replay_run", replay_run_id=run_id, added=len(rows))
 
 
 def _units(decided: Sequence[_Decided], action: DrainAction) -> list[Known]:

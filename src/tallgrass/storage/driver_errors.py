@@ -43,6 +43,7 @@ _SQLSTATES: dict[str, tuple[type[TallgrassError], str | None]] = {
     "25006": (DatabaseUnusable, "database_read_only"),  # read-only transaction
     "42501": (DatabaseUnusable, "database_denied"),  # role without the right
     "22": (DataRefused, None),  # a value that the type does not take
+    "54": (DataRefused, None),  # more than a row or an index takes
     "08": (DatabaseUnreachable, None),  # connection
     "28": (DatabaseUnreachable, None),  # authentication
     "3D": (DatabaseUnreachable, None),  # no such database

@@ -25,6 +25,7 @@ from tallgrass.ledger.receipt import (
     NEW_UNIT_PARKED,
     Action,
     Decision,
+    Known,
     decide_due,
     decide_receipt,
     keeping_the_order,
@@ -241,19 +242,10 @@ class Ledger:
             if row["next_object"] is not None:
                 unit = replace(unit, object_ref=announced_and_listed(unit.object_ref, before))
         claim = None
-        match decision.action:
-            case Action.CLAIM:
-                claim = writes.claim_known(unit, known, decision, row)
-            case Action.PARK:
-                writes.park(unit, known, decision, row)
-            case Action.DUE if decision.adopts_object:
-                writes.park(unit, known, decision, row)
-            case Action.QUARANTINE:
-                writes.hold_at_limit(unit, known, decision)
-            case Action.RECORD_NEWER:
-                writes.record_newer(unit, known)
-            case Action.HELD:
-                writes.hold_still(unit, known, decision)
+        if decision.action is Action.CLAIM:
+            claim = writes.claim_known(unit, known, decision, row)
+        else:
+            _write_answer(writes, unit, known, decision, row)
         return Receipt(unit=unit, decision=decision, claim=claim)
 
     def _claim_due_once(self, worker: WorkerLease, limit: int) -> tuple[list[Claim], int]:
@@ -320,6 +312,25 @@ class Ledger:
                 message=f"held after {known.attempts} attempts",
                 replay=held_replay_fields(known.replay_run_id, known.replay_reason),
             )
+
+
+def _write_answer(
+    writes: ClaimWrites, unit: IngestUnit, known: Known, decision: Decision, row: Row
+) -> None:
+    """Write what an answer other than a claim leaves behind."""
+    match decision.action:
+        case Action.PARK:
+            writes.park(unit, known, decision, row)
+        case Action.DUE if decision.adopts_object:
+            writes.park(unit, known, decision, row)
+        case Action.QUARANTINE:
+            writes.hold_at_limit(unit, known, decision)
+        case Action.RECORD_NEWER:
+            writes.record_newer(unit, known)
+        case Action.HELD:
+            writes.hold_still(unit, known, decision)
+        case Action.DUPLICATE if decision.orders_object:
+            writes.note_place(unit, known)
 
 
 def newest_by_object(units: Sequence[IngestUnit]) -> dict[str, IngestUnit]:

@@ -16,6 +16,7 @@ from tallgrass.storage.rows import instant, instant_or_none
 from tallgrass.storage.unit_of_work import Database, Row, Transaction
 
 _NO_ID = "00000000-0000-0000-0000-000000000000"
+_LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 class ReplayReader:
@@ -36,10 +37,17 @@ class ReplayReader:
             page = tx.select("page_replay_runs", after=after, size=size)
             return [read_run(tx, row["replay_run_id"]) for row in page]
 
-    def counts(self, run: Run) -> list[RowCount]:
-        """Count the rows of a run."""
+    def counts(
+        self, run: Run, *, after: str | None = None, upto: str | None = None
+    ) -> list[RowCount]:
+        """Count the rows of a run, or those behind one of them and up to another."""
         with self._database.reading() as tx:
-            rows = tx.select("count_run_records", replay_run_id=run.order.replay_run_id)
+            rows = tx.select(
+                "count_run_records",
+                replay_run_id=run.order.replay_run_id,
+                after=after or _NO_ID,
+                upto=upto or _LAST_ID,
+            )
         return [
             RowCount(
                 outcome=RowOutcome(row["outcome"]),

@@ -67,7 +67,7 @@ class SqliteDatabase:
         self._lock_timeout_s = lock_timeout_s
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
-        self._lock = FileLock(Path(f"{self._path}.lock"))
+        self._lock = writers_lock(self._path)
         self.place = str(self._path)
 
     @contextlib.contextmanager
@@ -285,6 +285,11 @@ class SqliteMigration:
             "INSERT INTO schema_migrations VALUES (?, ?, ?, ?)",
             (number, name, sha256, format_instant(self._clock())),
         )
+
+
+def writers_lock(path: Path) -> FileLock:
+    """Return the lock that each writer of the file holds."""
+    return FileLock(Path(f"{path}.lock"))
 
 
 def reading_mode(path: Path) -> str:

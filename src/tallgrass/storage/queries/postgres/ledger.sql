@@ -37,7 +37,8 @@ CASE WHEN r.replay_run_id IS NOT NULL THEN (
 
 -- name: known_objects(rows)
 -- What the ledger knows of announced objects, with the newest attempt and its holder's lease.
--- An event without a sequencer does not make the ledger forget the last one that it saw.
+-- An event without a sequencer does not make the ledger forget the last one that it saw. Where no
+-- attempt has one, it may be noted beside the attempt that a message confirmed; COALESCE looks there last.
 SELECT r.wal_id, r.object_uri, r.dataset, r.status, r.version, r.attempts, r.budget_from,
   r.lease_expiries, r.last_error_code, r.due_at, r.retry_after, r.rerun_intent, r.next_object, r.replay_run_id,
   r.replay_reason, i.collection_id AS item_collection_id, i.item_id, i.sha256 AS item_sha256,
@@ -46,7 +47,10 @@ SELECT r.wal_id, r.object_uri, r.dataset, r.status, r.version, r.attempts, r.bud
   coalesce(a.object_sequencer, (
     SELECT earlier.object_sequencer FROM wal_attempts AS earlier
     WHERE earlier.wal_id = r.wal_id AND earlier.object_sequencer IS NOT NULL
-    ORDER BY earlier.attempt_no DESC LIMIT 1)) AS object_sequencer,
+    ORDER BY earlier.attempt_no DESC LIMIT 1), (
+    SELECT noted.note FROM wal_annotations AS noted
+    WHERE noted.wal_id = r.wal_id AND noted.kind = 'announced_sequencer'
+    ORDER BY noted.attempt_no DESC LIMIT 1)) AS object_sequencer,
   CASE WHEN a.status = 'pending' THEN
     CASE WHEN w.incarnation IS NULL OR w.fenced_at IS NOT NULL OR w.stopped_at IS NOT NULL
       THEN '0001-01-01T00:00:00Z'::timestamptz ELSE w.expires_at END

@@ -37,10 +37,12 @@ LEFT JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.applied_
 LEFT JOIN stac_items AS i ON i.wal_id = r.wal_id;
 
 -- name: ask_reruns(now; wal_id, version, rerun_intent, replay_reason, replay_run_id, due_at)
--- A re-run never moves its unit: status, item and error stay until an attempt was applied.
+-- A re-run never moves its unit: status, item and error stay until an attempt was applied. Somebody
+-- approved it, so the attempts so far count no longer.
 UPDATE wal_records AS r SET updated_at = :now, version = r.version + 1,
   rerun_intent = x.rerun_intent, replay_reason = x.replay_reason,
-  replay_run_id = x.replay_run_id, due_at = x.due_at, retry_after = NULL
+  replay_run_id = x.replay_run_id, due_at = x.due_at, retry_after = NULL,
+  budget_from = r.attempts
 FROM each_row AS x
 WHERE r.wal_id = x.wal_id
   AND CASE WHEN r.version = x.version AND r.status = 'succeeded' THEN true ELSE false END;
@@ -78,10 +80,11 @@ WHERE p.replay_run_id = :replay_run_id AND p.outcome = 'due' AND p.reason IS DIS
     AND NOT EXISTS (SELECT 1 FROM wal_attempts AS o WHERE o.wal_id = r.wal_id AND o.status = 'pending')))
 ORDER BY p.wal_id;
 
--- name: count_run_records(replay_run_id)
+-- name: count_run_records(replay_run_id, after, upto)
 SELECT outcome, reason, attempt_no IS NOT NULL AS tried, count(*) AS records,
   count(*) FILTER (WHERE mismatch) AS mismatches
-FROM replay_run_records WHERE replay_run_id = :replay_run_id
+FROM replay_run_records
+WHERE replay_run_id = :replay_run_id AND wal_id > :after::uuid AND wal_id <= :upto::uuid
 GROUP BY outcome, reason, attempt_no IS NOT NULL;
 
 -- name: run_work(now, replay_run_id, rows)

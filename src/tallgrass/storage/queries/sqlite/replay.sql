@@ -31,10 +31,11 @@ LEFT JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.applied_
 LEFT JOIN stac_items AS i ON i.wal_id = r.wal_id;
 
 -- name: ask_reruns(now; wal_id, version, rerun_intent, replay_reason, replay_run_id, due_at)
--- A re-run never moves its unit: status, item and error stay until an attempt was applied.
+-- A re-run never moves its unit: status, item and error stay until an attempt was applied. Somebody
+-- approved it, so the attempts so far count no longer.
 UPDATE wal_records SET updated_at = :now, version = version + 1, rerun_intent = :rerun_intent,
   replay_reason = :replay_reason, replay_run_id = :replay_run_id, due_at = :due_at,
-  retry_after = NULL
+  retry_after = NULL, budget_from = attempts
 WHERE wal_id = :wal_id AND version = :version AND status = 'succeeded';
 
 -- name: insert_run_records(replay_run_id; wal_id, version, action, outcome, reason)
@@ -67,10 +68,11 @@ WHERE p.replay_run_id = :replay_run_id AND p.outcome = 'due' AND p.reason IS NOT
     AND NOT EXISTS (SELECT 1 FROM wal_attempts AS o WHERE o.wal_id = r.wal_id AND o.status = 'pending')))
 ORDER BY p.wal_id;
 
--- name: count_run_records(replay_run_id)
+-- name: count_run_records(replay_run_id, after, upto)
 SELECT outcome, reason, attempt_no IS NOT NULL AS tried, count(*) AS records,
   sum(mismatch) AS mismatches
-FROM replay_run_records WHERE replay_run_id = :replay_run_id
+FROM replay_run_records
+WHERE replay_run_id = :replay_run_id AND wal_id > :after AND wal_id <= :upto
 GROUP BY outcome, reason, attempt_no IS NOT NULL;
 
 -- name: run_work(now, replay_run_id, rows)
