@@ -91,6 +91,7 @@ KWH, BYTES = series("nodd_sns_energy_kwh_total", E), series("nodd_sns_bytes_inge
 LIVE, DUE = series("nodd_sns_live_workers", E), series("nodd_sns_due_units", E)
 DUE_OLDEST = series("nodd_sns_due_oldest_seconds", E)
 PARKED = series("nodd_sns_parked_units", E)
+FAILING = series("nodd_sns_freshness_state", {**D, "state": "failing"})
 
 SERVICE = {
     "NODD-Q-AGE-CRIT": Case(
@@ -218,6 +219,14 @@ SERVICE = {
 
 BACKLOGS = {
     "NODD-STUCK-CRIT": silence("we_are_stuck", 5),
+    "NODD-FAILING-CRIT": Case(
+        loud=History(series={FAILING: "0x3 1x3"}, at="6m", fires=(D,)),
+        quiet=(
+            # For half a minute; and long ago.
+            History(series={FAILING: "0x12 1"}, at="6m30s", interval="30s"),
+            History(series={FAILING: "1x3 0x3"}, at="6m"),
+        ),
+    ),
     "NODD-SOURCE-SILENT-WARN": silence("noaa_silent", 15),
     "NODD-HEALTH-UNREADABLE-CRIT": level("nodd_sns_health_readable", E, 0, 1, 5),
     "NODD-Q-STALL-CRIT": Case(

@@ -215,6 +215,6 @@ def test_the_core_dashboard_shows_what_it_is_for() -> None:
         "ingest_latency_seconds", "bytes_ingested_total", "wal_records_total", "queue_depth",
         "queue_age_seconds", "watermark_lag_seconds", "dlq_depth", "validation_errors_total",
         "replays_total", "replay_mismatch_total", "energy_kwh_total", "carbon_gco2e_total",
-        "freshness_state", "pending_oldest_seconds", "error_budget_remaining",
+        "freshness_state", "freshness_seconds", "pending_oldest_seconds", "error_budget_remaining",
     ):  # fmt: skip
         assert f"nodd_sns_{family}" in shown, family

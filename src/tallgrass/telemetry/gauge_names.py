@@ -97,8 +97,8 @@ GAUGES: Final = (
     _gauge(
         FRESHNESS_STATE,
         ("dataset", "state"),
-        "1 for the state the dataset is in: `fresh`, `noaa_silent`, `we_are_stuck`, `switched_off`"
-        " or `unknown`; 0 for the others",
+        "1 for the state the dataset is in: `fresh`, `noaa_silent`, `we_are_stuck`, `failing`,"
+        " `switched_off` or `unknown`; 0 for the others",
     ),
     _gauge(
         WATERMARK_LAG,

@@ -54,8 +54,7 @@ class DatasetHealth:
     stale: int
     near_limit: int
     times: DatasetTimes
-    #: When the newest object of the catalog was announced, and when its data end.
-    done_at: datetime | None
+    #: When the newest data of the catalog end.
     data_until: datetime | None
 
 
@@ -181,7 +180,7 @@ def _of_outlets(health: Health) -> dict[str, Series]:
 def _of_freshness(health: Health) -> dict[str, Series]:
     each, now = health.datasets.items(), health.now
     return {
-        names.FRESHNESS: _ages([((name,), one.done_at) for name, one in each], now),
+        names.FRESHNESS: _ages([((name,), one.times.done_at) for name, one in each], now),
         names.FRESHNESS_STATE: {
             (name, state.value): float(state is found)
             for name, found in health.freshness().items()
