@@ -15,6 +15,8 @@ from tallgrass.config import load_config
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.ledger.unit import EventMetadata
+from tallgrass.storage.health_reader import HealthReader
+from tallgrass.storage.rows import instant
 from tallgrass.telemetry import names
 from tallgrass.telemetry.gauge_names import GAUGES
 from tallgrass.telemetry.gauges import gauge_readings, report_health
@@ -221,6 +223,18 @@ def test_objects_that_are_overwritten_are_news(backend: Backend, config: Config)
     assert held(found) == {("hrrr", "fresh"), ("rap", "failing")}
     assert found[names.FRESHNESS]["hrrr",] == pytest.approx(0, abs=300)
     assert found[names.FRESHNESS]["rap",] == pytest.approx(9 * 3600, abs=300)
+
+
+def test_the_ledger_knows_since_when_messages_are_dead(backend: Backend) -> None:
+    """By the last attempt of what failed with a message; nothing else leaves a letter."""
+    stores = backend.open()
+    reader = HealthReader(stores.database)
+    assert reader.dead_since() is None
+    fill(backend)
+    closed = "SELECT min(closed_at) FROM wal_attempts WHERE error_code IN ('size_zero', 'io_error')"
+    ((expected,),) = backend.sql(f"{closed} AND claimed_from = 'pending'")
+    assert reader.dead_since() == instant(expected)
+    stores.close()
 
 
 def test_units_near_their_limit_are_counted(backend: Backend, config: Config) -> None:

@@ -105,7 +105,7 @@ def read_health(
     now = clock()
     return Health(
         now=now,
-        queue=_queue(config.text("queue.name"), read.queue),
+        queue=_queue(config.text("queue.name"), read.queue, reader),
         datasets=_datasets(catalogue, read.stats, stands, read.off),
         due=read.stats.due,
         due_since=read.stats.oldest_due_at,
@@ -173,16 +173,19 @@ def _latency_s(one: Taken, now: datetime) -> float | None:
     return math.inf if is_late else None
 
 
-def _queue(name: str, status: QueueStatus | None) -> QueueHealth | None:
+def _queue(name: str, status: QueueStatus | None, reader: HealthReader) -> QueueHealth | None:
     if status is None:
         return None
+    dead_since = status.oldest_dead_at
+    if dead_since is None and status.dead != 0:
+        dead_since = reader.dead_since()
     return QueueHealth(
         name=name,
         depth=status.visible,
         in_flight=status.in_flight,
         since=status.oldest_sent_at,
         dead=status.dead,
-        dead_since=status.oldest_dead_at,
+        dead_since=dead_since,
     )
 
 

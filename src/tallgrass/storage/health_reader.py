@@ -82,6 +82,14 @@ class HealthReader:
             by_dataset.setdefault(row["dataset"], {})[row["status"]] = row
         return {name: _stand(rows, near[name]) for name, rows in by_dataset.items()}
 
+    def dead_since(self) -> datetime | None:
+        """Return when the unit was tried last whose message is longest among the dead letters.
+
+        A message dies soon after its unit's last attempt; a queue such as SQS does not say when.
+        """
+        with self._database.reading() as tx:
+            return instant_or_none(tx.select("oldest_dead")[0]["since"])
+
     def lost_workers(self) -> LostWorkers:
         """Count workers whose lease ended, and those that were shut out lately."""
         with self._database.reading() as tx:

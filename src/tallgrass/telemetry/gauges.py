@@ -25,6 +25,7 @@ class QueueHealth:
     in_flight: int
     since: datetime | None
     dead: int | None
+    #: Where the queue does not tell it: since the last attempt of the oldest unit that failed.
     dead_since: datetime | None
 
 

@@ -55,6 +55,21 @@ SELECT f.dataset, s.status, (
 FROM found AS f CROSS JOIN states AS s WHERE f.dataset IS NOT NULL
 ORDER BY f.dataset, s.status;
 
+-- name: oldest_dead()
+-- When the unit was tried last that stands failed for longest, of those whose message waits among the
+-- dead letters: one came with it, and the ledger does not run it again by itself.
+WITH RECURSIVE found (dataset) AS (
+  SELECT min(dataset) FROM wal_records
+  UNION ALL
+  SELECT (SELECT min(r.dataset) FROM wal_records AS r WHERE r.dataset > found.dataset)
+  FROM found WHERE found.dataset IS NOT NULL)
+SELECT min(each_one.since) AS since FROM (
+  SELECT (SELECT min(a.closed_at)
+    FROM wal_records AS r JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.attempts
+    WHERE r.dataset = f.dataset AND r.status = 'failed' AND r.due_at IS NULL
+      AND a.sqs_message_id IS NOT NULL) AS since
+  FROM found AS f WHERE f.dataset IS NOT NULL) AS each_one;
+
 -- name: count_lost_workers(now, fenced_since)
 SELECT count(*) FILTER (WHERE fenced_at IS NULL AND stopped_at IS NULL AND expires_at <= :now) AS lapsed,
   count(*) FILTER (WHERE fenced_at > :fenced_since) AS fenced
