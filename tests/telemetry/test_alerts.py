@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tallgrass.telemetry.names import METRICS, MetricKind
+from tests.documents.markdown import read
 from tests.telemetry.alert_histories import BACKLOGS, SERVICE
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ AGREED = {
     "NODD-TEL-METRIC-MISS-WARN": ("warning", 30, 120),
     "NODD-ENERGY-PER-UNIT-WARN": ("warning", 24 * 60, 24 * 60),
 }
+
+
+def anchor_of(heading: str) -> str:
+    """Return the name by which pages link to a heading: as GitHub makes it."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 @cache
@@ -102,11 +108,14 @@ def test_every_alert_names_metrics_that_exist() -> None:
 
 
 def test_every_alert_leads_to_a_runbook() -> None:
-    """Each has a summary, and a page of ours that says what to do."""
+    """Each has a summary, and leads to a runbook; a section that it names is there."""
     for name, rule in alerts().items():
         notes = rule["annotations"]
         assert notes["summary"], name
-        assert (ROOT / notes["runbook_url"]).is_file(), name
+        page, _, anchor = notes["runbook_url"].partition("#")
+        assert Path(page).parent == Path("docs/replay/runbooks"), name
+        headings = re.findall(r"^#+ (.*)$", read(ROOT / page), re.MULTILINE)
+        assert not anchor or anchor in map(anchor_of, headings), name
         assert notes["cooldown"], name
         severity = "critical" if name.endswith("CRIT") else "warning"
         assert rule["labels"]["severity"] == severity
