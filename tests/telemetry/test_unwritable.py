@@ -20,6 +20,7 @@ from tests.support.backends import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from tallgrass.telemetry.series import Collect, Series
     from tests.cli.pipeline import FeedFolder
@@ -89,7 +90,10 @@ def statuses(ledger: Backend) -> dict[str, int]:
 @pytest.mark.parametrize("broken", BROKEN)
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_log_that_cannot_be_written_stops_nobody(
-    feed: FeedFolder, ledger: Backend, broken: Callable[[], Iterator[int]], processes: str
+    feed: FeedFolder,
+    ledger: Backend,
+    broken: Callable[[], AbstractContextManager[int]],
+    processes: str,
 ) -> None:
     """Every unit ends as it would, and so does the command."""
     with broken() as stderr:
