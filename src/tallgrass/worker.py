@@ -338,6 +338,7 @@ class Worker:
             catalogue=self._catalogue,
             providers=self._providers,
             admit=self._admit,
+            traceparent=message.traceparent,
         )
         if self._confirm is None or parsed.poison is None or parsed.poison.code != UNCONFIRMED:
             return parsed

@@ -141,6 +141,19 @@ def test_the_summary_is_for_a_newcomer(tmp_path: Path) -> None:
         assert (tried.code, bool(tried.out)) == (0, True), words
 
 
+def test_a_demo_measures_its_energy(tmp_path: Path) -> None:
+    """The telemetry of a demo has energy and carbon of each attempt, marked as estimated."""
+    assert tallgrass("demo", "--units", "40", "--dir", str(tmp_path)).code == 0
+    config = ("--config", str(tmp_path / "tallgrass.toml"))
+    done = tallgrass(*config, "telemetry", "export", "--dir", str(tmp_path), "--release", "v1.0.0")
+    assert done.code == 0, done.err
+    told = json.loads((tmp_path / "releases/v1.0.0/nodd-sns-telemetry.json").read_bytes())
+    assert told["energy"]["estimated"] is True
+    assert told["energy"]["attempts"] >= 40
+    assert told["energy"]["wh_per_attempt"] > 0
+    assert told["carbon"]["gco2e_per_attempt"] > 0
+
+
 def test_a_terminal_sees_it_go_on(tmp_path: Path) -> None:
     """On a terminal there is a bar while it runs; a pipe gets the story alone."""
     shown = on_terminal("demo", "--units", "60", "--dir", str(tmp_path))
@@ -151,7 +164,7 @@ def test_a_terminal_sees_it_go_on(tmp_path: Path) -> None:
 
 def test_a_demo_writes_over_nothing(tmp_path: Path) -> None:
     """A folder that holds a part of one already: refused with exit code 3, nothing changed."""
-    for name in ("ledger.db", "queue.db", "tallgrass.toml", "audit-anchors.jsonl"):
+    for name in ("ledger.db", "queue.db", "tallgrass.toml", "audit-anchors.jsonl", "energy.jsonl"):
         folder = tmp_path / name.partition(".")[0]
         folder.mkdir()
         (folder / name).write_text("mine")

@@ -5,7 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
+from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.unit import EventMetadata
+from tallgrass.ledger.vocabulary import Intent
+from tallgrass.storage.inventory_store import InventoryStore
 from tests.cli.command import here, tallgrass
 from tests.support.builders import failure, success, unit
 
@@ -13,12 +18,19 @@ if TYPE_CHECKING:
     from tests.support.backends import Backend
 
 
-def write(backend: Backend, *ages_s: float, days_ago: float = 0.0, fails: int = 0) -> None:
-    """Write a success for each age of its announcement, then failures."""
+def write(
+    backend: Backend,
+    *ages_s: float,
+    days_ago: float = 0.0,
+    fails: int = 0,
+    failed_s: float = 1.0,
+    code: str = "io_error",
+) -> None:
+    """Write a success for each age of its announcement, then failures that are `failed_s` old."""
     now = datetime.now(UTC)
     stores = backend.open()
     worker = stores.leases.register("w", ingest_run_id="run", lease_s=3600)
-    for number, age_s in enumerate([*ages_s, *[1.0] * fails]):
+    for number, age_s in enumerate([*ages_s, *[failed_s] * fails]):
         event = EventMetadata(
             event_time=now - timedelta(seconds=age_s), sns_message_id=None, sqs_message_id=None
         )
@@ -32,8 +44,9 @@ def write(backend: Backend, *ages_s: float, days_ago: float = 0.0, fails: int = 
             event=event,
         )
         claims = [r.claim for r in stores.ledger.record_and_claim(worker, [one]) if r.claim]
-        outcome = success if number < len(ages_s) else failure
-        stores.ledger.commit(worker, [outcome(claim) for claim in claims])
+        done = number < len(ages_s)
+        ends = [success(claim) if done else failure(claim, code) for claim in claims]
+        stores.ledger.commit(worker, ends)
     stores.close()
 
 
@@ -47,11 +60,52 @@ def test_promises_are_judged_by_the_ledger(backend: Backend) -> None:
     """One of 20 units was claimed late: half of the budget is left. One of 21 failed: far off."""
     write(backend, 5000.0, *[1.0] * 19, fails=1)
     assert found(backend) == {
-        "queue_age": (20, 1, "green"),
+        "queue_age": (21, 1, "green"),
         "latency": (20, 1, "green"),
         "dead_letters": (21, 1, "black"),
         "replay_identity": (0, 0, "green"),
     }
+
+
+@pytest.mark.parametrize("code", ["io_error", "size_zero", "governance_hard_fail", "not_ready"])
+def test_what_never_came_is_late(backend: Backend, code: str) -> None:
+    """Failed, held or waiting: after five minutes without an item, a unit has missed its time."""
+    write(backend, *[1.0] * 18, fails=2, failed_s=200.0, code=code)
+    assert found(backend)["latency"] == (18, 0, "green")
+    assert found(backend)["queue_age"] == (20, 2, "black")
+    write(backend, fails=1, failed_s=300.0, code=code, days_ago=1)
+    # 1 of 19: more than half of the budget of 1.9 is gone.
+    assert found(backend)["latency"] == (19, 1, "yellow")
+
+
+def test_failures_and_successes_are_sampled_together(backend: Backend) -> None:
+    """Of the ten newest units two failed, however many did before."""
+    write(backend, fails=30, failed_s=400.0, days_ago=1)
+    write(backend, *[1.0] * 8, fails=2, failed_s=400.0)
+    assert found(backend, "--sample", "10")["latency"] == (10, 2, "black")
+    (latency,) = [one for one in here("slo", at=backend).json["slos"] if one["slo"] == "latency"]
+    assert (latency["events"], latency["bad"], latency["p90_s"]) == (40, 32, None)
+
+
+def test_what_a_backfill_did_not_bring_is_not_late(backend: Backend) -> None:
+    """Nobody announced it, so nobody promised when it would be there."""
+    write(backend, 1.0)
+    stores = backend.open()
+    worker = stores.leases.register("w", ingest_run_id="run", lease_s=3600)
+    start = datetime.now(UTC) - timedelta(hours=2)
+    one = unit(9, dataset="goes-abi", time_range_start=start, time_range_end=start)
+    InventoryStore(
+        stores.runner,
+        LedgerRules(),
+        worker_id="lister",
+        run_id="11111111-1111-4111-8111-111111111111",
+        intent=Intent.BACKFILL,
+    ).record_due([one])
+    claims = stores.ledger.claim_due(worker, 10)
+    stores.ledger.commit(worker, [failure(claim, "size_zero") for claim in claims])
+    stores.close()
+    assert found(backend)["latency"] == (1, 0, "green")
+    assert found(backend)["dead_letters"] == (2, 1, "black")
 
 
 def test_the_window_and_the_sample_are_those_asked_for(backend: Backend) -> None:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import html
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.command import uri
+from tallgrass.ledger.unit import EventMetadata
+from tests.cli.command import tallgrass, uri
 from tests.support.builders import failure, unit
 from tests.support.console import console_at
 
@@ -39,6 +41,27 @@ def test_an_empty_ledger_says_so(backend: Backend) -> None:
         text = words(console.browser_of().get("/").text)
     assert "Data flows. Nothing asks for a person." in text
     assert "The ledger is empty." in text
+
+
+def test_a_dataset_whose_units_all_fail_is_an_alarm(backend: Backend) -> None:
+    """Page, API, status and its line say so, though the last announcement is seconds old."""
+    stores = backend.open()
+    worker = stores.leases.register("w", ingest_run_id="run", lease_s=3600)
+    now = EventMetadata(event_time=datetime.now(UTC), sqs_message_id="m")
+    receipts = stores.ledger.record_and_claim(worker, [unit(1, dataset="hrrr", event=now)])
+    stores.ledger.commit(worker, [failure(r.claim) for r in receipts if r.claim])
+    stores.close()
+    with console_at(backend) as console:
+        browser = console.browser_of()
+        page = browser.get("/").text
+        assert browser.get("/api/v1/status").json()["freshness"] == {"hrrr": "failing"}
+    said = "news come and none of them reaches the catalog: hrrr"
+    assert f"alarm {said}" in words(page)
+    assert '<span class="tag tag-failing">failing</span>' in page
+    nowhere = ("--queue", "sqlite:////nowhere/queue.db")
+    assert "failing hrrr" in " ".join(tallgrass("status", *nowhere, at=backend).out.split())
+    lines = tallgrass("status", *nowhere, "--watch", "--frames", "1", at=backend).out.splitlines()
+    assert lines[0].endswith("failing hrrr")
 
 
 def test_what_is_live_is_a_part_of_the_page(console: Console) -> None:

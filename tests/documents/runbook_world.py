@@ -53,6 +53,9 @@ url = "file:objects"
 [ledger]
 retry_base_s = 0.01
 retry_cap_s = 0.01
+[outbox]
+attempts = 2
+base_s = 0.01
 [retention]
 attempts_days = 30
 archive = "archives"

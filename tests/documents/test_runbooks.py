@@ -37,10 +37,14 @@ NAMES = [
     "backfill",
     "capacity",
     "delayed-queue",
+    "delivery",
     "dlq-drain",
+    "error-budget",
     "incident-replay",
+    "parked-units",
     "quarantine-release",
     "rollback",
+    "silent-telemetry",
     "validation-errors",
 ]
 ROLES = re.compile(r"operator|approver|data steward")
@@ -176,6 +180,33 @@ def old_attempts(here: World) -> None:
     here.command("operator", "audit", "seal", "--anchor", "anchors.jsonl")
 
 
+def undelivered(here: World) -> None:
+    """All events of ten units were given up: where they were to go, nothing could be written."""
+    ingested(here)
+    target = here.folder / "tallgrass-events.jsonl"
+    target.mkdir()
+    for _ in range(100):  # an event that failed rests for a moment
+        assert here.command("operator", "outbox", "dispatch", "--drain").code == 0
+        if not here.backend.sql("SELECT 1 FROM outbox_delivery WHERE due_at IS NOT NULL"):
+            break
+    given_up = "SELECT outbox_id FROM outbox_delivery WHERE status = 'failed' AND due_at IS NULL"
+    exhausted = here.backend.sql(given_up)
+    assert len(exhausted) == 10
+    here.names["EVENT_ID"] = str(exhausted[3][0])
+    # The cause is mended.
+    target.rmdir()
+
+
+def switched_off(here: World) -> None:
+    """A dataset was switched off before its message came; all others went through."""
+    here.put(*OBJECTS, FORECAST)
+    switch = ("switches", "on", "--scope", "ingest", "--dataset", "hrrr", "--reason", "a test")
+    assert here.command("operator", *switch).code == 0
+    here.announce(*OBJECTS, FORECAST)
+    here.ingest()
+    assert here.statuses() == {"succeeded": 10, "pending": 1}
+
+
 def all_succeeded(here: World, units: int = 10) -> None:
     """Every unit is in the catalog."""
     assert here.statuses() == {"succeeded": units}
@@ -226,14 +257,31 @@ def archived(here: World) -> None:
     assert len(list((here.folder / "archives").rglob("*.*"))) >= 1
 
 
+def delivered(here: World) -> None:
+    """Each event stands once in the file, and nothing is given up."""
+    lines = (here.folder / "tallgrass-events.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == len(set(lines)) == 10
+    assert here.backend.sql("SELECT DISTINCT status FROM outbox_delivery") == [("dispatched",)]
+
+
+def exported(here: World) -> None:
+    """What waited is done, and its figures lie in a file."""
+    all_succeeded(here, 11)
+    assert len(list((here.folder / "telemetry").rglob("nodd-sns-telemetry.json"))) == 1
+
+
 SCENES: dict[str, tuple[Callable[[World], None], Callable[[World], None]]] = {
     "backfill": (unannounced, all_succeeded),
     "capacity": (old_attempts, archived),
     "delayed-queue": (backlog, worked_off),
+    "delivery": (undelivered, delivered),
     "dlq-drain": (damage, drained),
+    "error-budget": (damage, all_succeeded),
     "incident-replay": (damage, repaired),
+    "parked-units": (switched_off, worked_off),
     "quarantine-release": (held, released),
     "rollback": (ingested, repaired),
+    "silent-telemetry": (backlog, exported),
     "validation-errors": (refused_and_damaged, fed_and_replayed),
 }
 

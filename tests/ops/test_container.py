@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 import tomllib
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from tallgrass.cli.main import COMMANDS
+from tallgrass.governance.switches import SwitchScope
 from tallgrass.settings import SETTINGS
+from tests.cli.command import environment
 from tests.documents.markdown import ROOT, read
 from tests.ops.test_systemd import require_readable
+from tests.support.backends import prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.backends import Backend
 
 FOLDER = ROOT / "ops" / "container"
 CONTAINERFILE = read(FOLDER / "Containerfile")
@@ -27,6 +42,14 @@ def stages() -> list[str]:
     """Return the instructions of each stage, joined lines made one."""
     text = re.sub(r"\\\n\s*", "", re.sub(r"^#.*\n", "", CONTAINERFILE, flags=re.MULTILINE))
     return [f"FROM {part}" for part in re.split(r"^FROM ", text, flags=re.MULTILINE)[1:]]
+
+
+def sealing(every_s: float = 300) -> str:
+    """Return the script that seals, as the shell of the container gets it, at another pace."""
+    (script,) = SERVICES["seal"]["command"]
+    text: str = script.replace("$$", "$")
+    assert text.count("sleep 300 ") == 1
+    return text.replace("sleep 300 ", f"sleep {every_s} ")
 
 
 # --- the image ------------------------------------------------------------------------------------
@@ -86,8 +109,8 @@ def test_nothing_else_of_the_folder_reaches_the_build() -> None:
 
 
 def test_the_services_are_the_pipeline() -> None:
-    """Worker, dispatcher, console, metrics and PostgreSQL, and what prepares the tables."""
-    assert OURS == ["console", "dispatcher", "metrics", "migrate", "worker"]
+    """Worker, dispatcher, console, metrics, seal and PostgreSQL, and what prepares the tables."""
+    assert OURS == ["console", "dispatcher", "metrics", "migrate", "seal", "worker"]
     assert {SERVICES[name]["image"] for name in OURS} == {f"tallgrass:{PROJECT['version']}"}
     assert SERVICES["db"]["image"].startswith("postgres:")
 
@@ -96,10 +119,11 @@ def test_the_services_are_the_pipeline() -> None:
 def test_a_service_runs_a_command_that_exists(name: str) -> None:
     """Its arguments are read by the command line as it stands."""
     arguments = SERVICES[name]["command"]
-    if arguments[0] in COMMANDS:
-        require_readable(arguments)
-    else:
-        assert name == "console"
+    if name == "seal":
+        (line,) = re.findall(r"^ +tallgrass (.*) &&", sealing(), re.MULTILINE)
+        arguments = line.split()
+    assert arguments[0] in COMMANDS
+    require_readable(arguments)
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES.keys() - {"migrate"}))
@@ -108,7 +132,7 @@ def test_a_service_tells_whether_it_is_well(name: str) -> None:
     check = SERVICES[name]["healthcheck"]
     assert check["test"][0] == "CMD"
     assert {"interval", "timeout", "retries"} <= set(check)
-    if name != "db":
+    if name not in {"db", "seal"}:
         (port,) = re.findall(r":(\d+)/", check["test"][-1])
         assert port in SERVICES[name]["command"]
         compile(check["test"][-1], name, "exec")
@@ -162,3 +186,69 @@ def test_ports_are_open_to_this_machine_alone() -> None:
     assert ports
     assert all(port.startswith("127.0.0.1:") for port in ports)
     assert "ports" not in SERVICES["db"]
+
+
+# --- the seal -------------------------------------------------------------------------------------
+
+
+def test_the_log_is_sealed_as_often_as_by_the_timer() -> None:
+    """Both ways of running the services protect an entry within five minutes."""
+    timer = read(ROOT / "ops" / "systemd" / "tallgrass-seal.timer")
+    assert re.findall(r"^OnUnitActiveSec=(.*)$", timer, re.MULTILINE) == ["5min"]
+    assert "sleep 300 &" in sealing()
+    assert SERVICES["seal"]["entrypoint"] == ["/bin/sh", "-c"]
+
+
+def test_entries_are_sealed_again_and_again_until_the_container_stops(tmp_path: Path) -> None:
+    """Each new entry is in the chain soon; a seal that failed is tried again; SIGTERM ends it."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    sealed = tmp_path / "sealed"
+    script = sealing(0.2).replace("/tmp/sealed", str(sealed))  # noqa: S108 - the container's own
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = environment(TALLGRASS_DATABASE_URL=url, PATH=path)
+    with subprocess.Popen(
+        [*SERVICES["seal"]["entrypoint"], script],
+        cwd=tmp_path,
+        env=env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            # There is no database yet.
+            assert b"error" in process.stderr.readline()
+            assert not sealed.exists()
+            backend = prepare("sqlite", url)
+            for number in (1, 2):
+                stores = backend.open()
+                stores.switches.set(
+                    SwitchScope.INGEST, "hrrr", is_on=number == 1, actor="ann", reason="test"
+                )
+                stores.close()
+                wait_until(lambda: unsealed(backend) == 0)
+            wait_until(sealed.exists)
+            backend.close()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=60) == 0
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    assert (tmp_path / "tallgrass-audit-anchors.jsonl").read_text(encoding="utf-8")
+
+
+def unsealed(backend: Backend) -> int:
+    """Count entries of the audit log that are in no chain."""
+    query = (
+        "SELECT count(*) FROM audit_log WHERE entry_id NOT IN (SELECT entry_id FROM audit_seals)"
+    )
+    ((number,),) = backend.sql(query)
+    return int(number)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Look until it holds, for a minute at most."""
+    until = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.1)

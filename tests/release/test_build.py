@@ -183,6 +183,10 @@ def test_the_telemetry_is_of_a_real_run(made: Path) -> None:
     ingest = read(made / "nodd-sns-telemetry.json")
     assert ingest["release"] == f"v{VERSION}"
     assert ingest["metrics"]
+    energy, carbon = ingest["energy"], ingest["carbon"]
+    assert (energy["estimated"], carbon["estimated"]) == (True, True)
+    assert energy["attempts"] == carbon["attempts"] > 0
+    assert min(energy["wh_per_attempt"], energy["kwh_per_gb"], carbon["gco2e_per_gb"]) > 0
     for name in ("focus-telemetry.json", "reliability-telemetry.json"):
         lines = (made / name).read_text(encoding="utf-8").splitlines()
         assert lines

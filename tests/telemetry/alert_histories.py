@@ -26,6 +26,8 @@ class Case:
     """An alert at work, and at rest."""
 
     loud: History
+    #: Further ways to fire it.
+    also: tuple[History, ...] = ()
     quiet: tuple[History, ...] = field(default_factory=tuple)
 
 
@@ -82,6 +84,7 @@ CORE = (
 )
 AGE, LATENCY = "nodd_sns_queue_age_seconds", "nodd_sns_ingest_latency_seconds"
 DEPTH, DLQ = series("nodd_sns_queue_depth", Q), series("nodd_sns_dlq_depth", Q)
+DLQ_OLDEST = series("nodd_sns_dlq_oldest_seconds", Q)
 RECEIVED = series("nodd_sns_messages_received_total", {"queue": "nodd"})
 RECORDS = series("nodd_sns_wal_records_total", {"dataset": "hrrr", "status": "succeeded"})
 MISMATCH = series("nodd_sns_replay_mismatch_total", {"dataset": "hrrr"})
@@ -91,6 +94,7 @@ KWH, BYTES = series("nodd_sns_energy_kwh_total", E), series("nodd_sns_bytes_inge
 LIVE, DUE = series("nodd_sns_live_workers", E), series("nodd_sns_due_units", E)
 DUE_OLDEST = series("nodd_sns_due_oldest_seconds", E)
 PARKED = series("nodd_sns_parked_units", E)
+FAILING = series("nodd_sns_freshness_state", {**D, "state": "failing"})
 
 SERVICE = {
     "NODD-Q-AGE-CRIT": Case(
@@ -218,6 +222,14 @@ SERVICE = {
 
 BACKLOGS = {
     "NODD-STUCK-CRIT": silence("we_are_stuck", 5),
+    "NODD-FAILING-CRIT": Case(
+        loud=History(series={FAILING: "0x3 1x3"}, at="6m", fires=(D,)),
+        quiet=(
+            # For half a minute; and long ago.
+            History(series={FAILING: "0x12 1"}, at="6m30s", interval="30s"),
+            History(series={FAILING: "1x3 0x3"}, at="6m"),
+        ),
+    ),
     "NODD-SOURCE-SILENT-WARN": silence("noaa_silent", 15),
     "NODD-HEALTH-UNREADABLE-CRIT": level("nodd_sns_health_readable", E, 0, 1, 5),
     "NODD-Q-STALL-CRIT": Case(
@@ -251,7 +263,22 @@ BACKLOGS = {
     "NODD-OUTBOX-LAG-CRIT": level("nodd_sns_outbox_oldest_seconds", T, 901, 900, 10),
     "NODD-OUTBOX-EXHAUSTED-WARN": level("nodd_sns_outbox_exhausted", T, 1, 0, 5),
     "NODD-PROJECTION-LAG-WARN": level("nodd_sns_projection_lag_seconds", E, 901, 900, 10),
-    "NODD-DLQ-OLD-WARN": level("nodd_sns_dlq_oldest_seconds", Q, 86401, 86400, 0),
+    "NODD-DLQ-OLD-WARN": Case(
+        loud=History(series={DLQ: "1x2", DLQ_OLDEST: "86401x2"}, at="2m", fires=(Q,)),
+        also=(
+            # Letters of which nobody knows the age, for a day and half an hour.
+            History(series={DLQ: "0x2 3x50"}, at="1560m", interval="30m", fires=(Q,)),
+        ),
+        quiet=(
+            History(series={DLQ: "1x2", DLQ_OLDEST: "86400x2"}, at="2m"),
+            # They come and go, and none is old.
+            History(series={DLQ: "3x60", DLQ_OLDEST: "60x60"}, at="1800m", interval="30m"),
+            # All were gone for an hour; not yet a day; just begun to look.
+            History(series={DLQ: "3x30 0x2 3x30"}, at="1800m", interval="30m"),
+            History(series={DLQ: "0x20 3x40"}, at="1800m", interval="30m"),
+            History(series={DLQ: "3x2"}, at="60m", interval="30m"),
+        ),
+    ),
     "NODD-POISON-WARN": level("nodd_sns_poison_open", E, 1, 0, 60),
     "NODD-BUDGET-CRIT": level(
         "nodd_sns_error_budget_zone", {"slo": "latency", "zone": "red", "env": "prod"}, 1, 0, 15

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tallgrass.telemetry.names import METRICS, MetricKind
+from tests.documents.markdown import read
 from tests.telemetry.alert_histories import BACKLOGS, SERVICE
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ AGREED = {
     "NODD-TEL-METRIC-MISS-WARN": ("warning", 30, 120),
     "NODD-ENERGY-PER-UNIT-WARN": ("warning", 24 * 60, 24 * 60),
 }
+
+
+def anchor_of(heading: str) -> str:
+    """Return the name by which pages link to a heading: as GitHub makes it."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 @cache
@@ -102,11 +108,14 @@ def test_every_alert_names_metrics_that_exist() -> None:
 
 
 def test_every_alert_leads_to_a_runbook() -> None:
-    """Each has a summary, and a page of ours that says what to do."""
+    """Each has a summary, and leads to a runbook; a section that it names is there."""
     for name, rule in alerts().items():
         notes = rule["annotations"]
         assert notes["summary"], name
-        assert (ROOT / notes["runbook_url"]).is_file(), name
+        page, _, anchor = notes["runbook_url"].partition("#")
+        assert Path(page).parent == Path("docs/replay/runbooks"), name
+        headings = re.findall(r"^#+ (.*)$", read(ROOT / page), re.MULTILINE)
+        assert not anchor or anchor in map(anchor_of, headings), name
         assert notes["cooldown"], name
         severity = "critical" if name.endswith("CRIT") else "warning"
         assert rule["labels"]["severity"] == severity
@@ -129,7 +138,7 @@ def test_every_alert_has_a_history() -> None:
     """None goes untried, and each is also shown a history at which it must keep quiet."""
     assert set(HISTORIES) == set(alerts())
     for name, case in HISTORIES.items():
-        assert case.loud.fires, name
+        assert all(history.fires for history in (case.loud, *case.also)), name
         assert case.quiet, name
         assert not any(history.fires for history in case.quiet)
 
@@ -142,7 +151,7 @@ def test_each_alert_fires_from_its_history_and_from_no_other(tmp_path: Path) -> 
     files = [
         promtool_file(tmp_path, name, number, history)
         for name, case in HISTORIES.items()
-        for number, history in enumerate((case.loud, *case.quiet))
+        for number, history in enumerate((case.loud, *case.also, *case.quiet))
     ]
     for verb in (["check", "rules", str(RULES)], ["test", "rules", *files]):
         done = subprocess.run(
@@ -215,6 +224,6 @@ def test_the_core_dashboard_shows_what_it_is_for() -> None:
         "ingest_latency_seconds", "bytes_ingested_total", "wal_records_total", "queue_depth",
         "queue_age_seconds", "watermark_lag_seconds", "dlq_depth", "validation_errors_total",
         "replays_total", "replay_mismatch_total", "energy_kwh_total", "carbon_gco2e_total",
-        "freshness_state", "pending_oldest_seconds", "error_budget_remaining",
+        "freshness_state", "freshness_seconds", "pending_oldest_seconds", "error_budget_remaining",
     ):  # fmt: skip
         assert f"nodd_sns_{family}" in shown, family

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -21,7 +22,7 @@ from tests.pipeline.scene import Pipeline, things
 from tests.support.recording import MemoryRecorder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from tallgrass.config import Config
@@ -40,10 +41,14 @@ class Meter:
         self.cpu_s = self.now_s = 100.0
         self.lines: list[Mapping[str, Any]] = []
         self.inner = MemoryRecorder()
-        self.recorder = MeteringRecorder(
+        self.recorder = self.of(self.lines.append)
+
+    def of(self, write: Callable[[Mapping[str, Any]], None]) -> MeteringRecorder:
+        """Return a recorder that writes its lines so."""
+        return MeteringRecorder(
             self.inner,
             ROUND,
-            self.lines.append,
+            write,
             clock=lambda: datetime(2026, 6, 1, tzinfo=UTC),
             cpu_s=lambda: self.cpu_s,
             monotonic=lambda: self.now_s,
@@ -90,6 +95,46 @@ def test_a_line_sums_up_ten_seconds_and_the_end_writes_the_rest() -> None:
     assert [each["attempts"] for each in meter.lines] == [6, 1]
     meter.recorder.close()
     assert len(meter.lines) == 2  # nothing was done since
+
+
+def test_a_line_that_cannot_be_written_is_dropped_and_counted() -> None:
+    """Three batches of ten seconds on a full disk: three lines are lost, and it is told once."""
+    meter = Meter()
+    answers: list[Exception | None] = [OSError(28, "full")] * 3 + [None, OSError(28, "full")]
+
+    def write(line: Mapping[str, Any]) -> None:
+        answer = answers.pop(0)
+        if answer is not None:
+            raise answer
+        meter.lines.append(line)
+
+    meter.recorder = meter.of(write)
+    for attempts in range(1, 6):
+        meter.batch(cpu_s=1.0, wall_s=10.0, attempts=attempts, size=0)
+    assert [each["attempts"] for each in meter.lines] == [4]
+    dropped = "nodd_sns.telemetry_dropped_total"
+    assert meter.inner.by_labels(dropped) == {("energy", "unwritable"): 4}
+    told = [fields for name, fields in meter.inner.events if name == names.TELEMETRY_UNDELIVERED]
+    # Once for each outage.
+    assert told == [{"signal": "energy", "lines": 1}] * 2
+
+
+def test_a_torn_line_spoils_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk takes half a line; the next one begins anew."""
+    path = tmp_path / "energy.jsonl"
+    config = load_config(environment={}, flags={"telemetry.energy_file": str(path)})
+    write, room = os.write, [40]
+
+    def half(descriptor: int, data: bytes) -> int:
+        return write(descriptor, data[: room.pop()] if room else data)
+
+    with metered(config, MemoryRecorder(), exported=False) as recorder:
+        monkeypatch.setattr(os, "write", half)
+        for _ in range(2):
+            recorder.observe(names.WAL_ATTEMPTS, [1.0], dataset="hrrr")
+            recorder._end_line()  # type: ignore[attr-defined]
+    totals = total_energy(path.read_bytes().splitlines())
+    assert (totals.lines, totals.unreadable) == (1, 1)
 
 
 def line(attempts: int, size: int, energy_wh: float, **changes: Any) -> bytes:

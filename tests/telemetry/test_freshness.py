@@ -18,11 +18,13 @@ def ago(seconds: float) -> datetime:
 
 
 def times(**changes: Any) -> DatasetTimes:
-    """Return an hourly dataset that was heard of just now, with nothing unfinished."""
+    """Return an hourly dataset whose newest object is in the catalog; nothing is unfinished."""
     values: dict[str, Any] = {
         "cadence_s": 3600.0,
         "switched_off": False,
         "heard_at": ago(10),
+        "done_at": ago(10),
+        "failed_at": None,
         "pending_since": None,
         "in_progress_since": None,
     }
@@ -80,3 +82,39 @@ def test_it_is_said_whose_fault_silence_is(
 def test_quick_datasets_get_some_minutes() -> None:
     """Every 20 s an object is expected, and nobody is woken for a gap of a minute."""
     assert (patience_s(20.0), patience_s(151.0)) == (300.0, 302.0)
+
+
+#: News come, and what was tried of them failed.
+FAILED = {"failed_at": ago(10)}
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        # One failed among others that did not.
+        (times(**FAILED), Freshness.FRESH),
+        # The catalog may stand still for two cadences, and no longer.
+        (times(**FAILED, done_at=ago(7200)), Freshness.FRESH),
+        (times(**FAILED, done_at=ago(7201)), Freshness.FAILING),
+        # Nothing of it was ever there.
+        (times(**FAILED, done_at=None), Freshness.FAILING),
+        (times(**FAILED, done_at=None, cadence_s=None), Freshness.FAILING),
+        # The catalog stands still, and nothing failed: the news is being worked on.
+        (times(done_at=ago(7201)), Freshness.FRESH),
+        # What failed is old, and nothing came after it: the source is silent.
+        (
+            times(heard_at=ago(7201), failed_at=ago(7201), done_at=ago(9000)),
+            Freshness.NOAA_SILENT,
+        ),
+        # Work that hangs, and a switch, are told first.
+        (times(**FAILED, done_at=None, pending_since=ago(7201)), Freshness.WE_ARE_STUCK),
+        (times(**FAILED, done_at=None, switched_off=True), Freshness.SWITCHED_OFF),
+        # Without a cadence nobody knows when the catalog should have moved, and only the
+        # announcements of a day tell that nothing of it works.
+        (times(**FAILED, done_at=ago(9e6), cadence_s=None), Freshness.UNKNOWN),
+        (times(failed_at=ago(86401), done_at=None, cadence_s=None), Freshness.UNKNOWN),
+    ],
+)
+def test_news_that_come_to_nothing_are_not_fresh(seen: DatasetTimes, expected: Freshness) -> None:
+    """Announcements alone make no dataset fresh: the catalog must move, too."""
+    assert judge(seen, around()) is expected

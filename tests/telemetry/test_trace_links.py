@@ -32,6 +32,22 @@ def pipeline(tmp_path: Path) -> Iterator[Pipeline]:
         yield Pipeline(backend, folder)
 
 
+def beside(pipeline: Pipeline, context: str) -> Any:
+    """Return a queue that keeps contexts beside the bodies; the last message has one."""
+
+    class Beside:
+        name, system = pipeline.queue.name, "aws_sqs"
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(pipeline.queue, name)
+
+        def receive(self, limit: int) -> Sequence[Any]:
+            found = pipeline.queue.receive(limit)
+            return [*found[:-1], *(replace(last, traceparent=context) for last in found[-1:])]
+
+    return Beside()
+
+
 def test_ids_are_made_of_the_attempt(pipeline: Pipeline) -> None:
     """Whoever knows a unit's id and its attempt knows the span, in any process."""
     recorder = MemoryRecorder()
@@ -61,20 +77,7 @@ def test_an_attempt_is_linked_to_its_batch_and_to_who_sent_the_message(pipeline:
     pipeline.announce(thing(2))
     other = SENDER.replace("b7ad", "c8be")
 
-    class Beside:
-        """A queue that keeps contexts beside the bodies."""
-
-        name, system = pipeline.queue.name, "aws_sqs"
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(pipeline.queue, name)
-
-        def receive(self, limit: int) -> Sequence[Any]:
-            """Hand out messages, the last one with a context."""
-            *first, last = pipeline.queue.receive(limit)
-            return [*first, replace(last, traceparent=other)]
-
-    pipeline.start(recorder=recorder, queue=Beside()).run_messages()
+    pipeline.start(recorder=recorder, queue=beside(pipeline, other)).run_messages()
     (batch,) = [span for span in recorder.spans if span.name == "nodd_sns.batch"]
     links = {told(root, "object_uri"): root.place.links for root in roots(recorder) if root.place}
     assert links == {
@@ -83,6 +86,54 @@ def test_an_attempt_is_linked_to_its_batch_and_to_who_sent_the_message(pipeline:
         (thing(2).uri,): (context_of(batch), tuple(other.split("-")[1:3])),
     }
     assert {root.attributes["messaging.system"] for root in roots(recorder)} == {"aws_sqs"}
+
+
+def test_a_parked_unit_is_linked_to_who_sent_its_message(backend: Backend, tmp_path: Path) -> None:
+    """Its message is gone when it is worked on; whoever sent it is a link all the same."""
+    pipeline = Pipeline(backend, tmp_path)
+    recorder = MemoryRecorder()
+    envelope = json.loads(message_of(thing().event()))
+    envelope["MessageAttributes"] = {"traceparent": {"Type": "String", "Value": SENDER}}
+    rubbish = json.loads(message_of(thing(1).event()))
+    rubbish["MessageAttributes"] = {"traceparent": {"Type": "String", "Value": "x" * 55}}
+    pipeline.put(*(thing(number) for number in range(3)))
+    pipeline.queue.send([json.dumps(envelope).encode(), json.dumps(rubbish).encode()])
+    pipeline.announce(thing(2))
+    other = SENDER.replace("b7ad", "c8be")
+    pipeline.switch(is_on=True)
+    pipeline.start(queue=beside(pipeline, other)).run_messages()
+    assert pipeline.statuses() == {"pending": 3}
+    pipeline.switch(is_on=False)
+    pipeline.start(recorder=recorder).run_due()
+    assert pipeline.statuses() == {"succeeded": 3}
+    (batch,) = [span for span in recorder.spans if span.name == "nodd_sns.batch"]
+    links = {told(root, "object_uri"): root.place.links for root in roots(recorder) if root.place}
+    assert links == {
+        (thing(0).uri,): (context_of(batch), tuple(SENDER.split("-")[1:3])),
+        (thing(1).uri,): (context_of(batch),),
+        (thing(2).uri,): (context_of(batch), tuple(other.split("-")[1:3])),
+    }
+
+
+def test_who_sent_a_message_is_no_part_of_what_is_made(backend: Backend, tmp_path: Path) -> None:
+    """Nothing of a context is in an item, in provenance or in an event."""
+    pipeline = Pipeline(backend, tmp_path)
+    pipeline.feed(thing())
+    pipeline.switch(is_on=True)
+    pipeline.start(queue=beside(pipeline, SENDER)).run_messages()
+    ((kept,),) = backend.sql("SELECT next_object FROM wal_records")
+    assert SENDER in kept
+    pipeline.switch(is_on=False)
+    pipeline.start().run_due()
+    assert pipeline.statuses() == {"succeeded": 1}
+    for table in ("wal_records", "wal_attempts", "stac_items", "provenance", "outbox"):
+        (row,) = backend.sql(f"SELECT * FROM {table}")
+        assert not any(SENDER.split("-")[1].encode() in as_bytes(value) for value in row), table
+
+
+def as_bytes(value: object) -> bytes:
+    """Return a column's value as bytes to search in."""
+    return bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode()
 
 
 @pytest.mark.parametrize(

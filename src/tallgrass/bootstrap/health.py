@@ -1,5 +1,6 @@
 """The health of the pipeline, read from database and queue without writing."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -17,7 +18,7 @@ from tallgrass.intake.poison import PoisonState
 from tallgrass.outbox.deliveries import TargetCounts
 from tallgrass.queues.protocol import QueueStatus
 from tallgrass.storage.catalog_reader import ProjectionLag
-from tallgrass.storage.health_reader import DatasetStand, HealthReader, Window
+from tallgrass.storage.health_reader import DatasetStand, HealthReader, Taken, Window
 from tallgrass.storage.ledger_reader import LedgerStats
 from tallgrass.telemetry.freshness import DatasetTimes
 from tallgrass.telemetry.gauges import (
@@ -29,9 +30,9 @@ from tallgrass.telemetry.gauges import (
     report_health,
 )
 from tallgrass.telemetry.recorder import Recorder
-from tallgrass.telemetry.slo import WINDOW_DAYS, SloFacts, SloState, slo_states
+from tallgrass.telemetry.slo import LATENCY, WINDOW_DAYS, SloFacts, SloState, slo_states
 
-#: Newest successes that a gauge is made of, of a dataset and of all: read every few seconds.
+#: Newest units that a gauge is made of, of a dataset and of all: read every few seconds.
 _GAUGE_SAMPLE = 500
 _GAUGE_MOST = 10_000
 #: Of datasets with this priority, latency is promised.
@@ -104,7 +105,7 @@ def read_health(
     now = clock()
     return Health(
         now=now,
-        queue=_queue(config.text("queue.name"), read.queue),
+        queue=_queue(config.text("queue.name"), read.queue, reader),
         datasets=_datasets(catalogue, read.stats, stands, read.off),
         due=read.stats.due,
         due_since=read.stats.oldest_due_at,
@@ -131,29 +132,30 @@ def read_slos(
 ) -> tuple[SloState, ...]:
     """Judge the promises by the units whose data time lies in the window.
 
-    Durations are taken from `sample` succeeded units of each dataset, and from at most `most` in
-    all, where that is given.
+    Durations are taken from `sample` units of each dataset, and from at most `most` in all, where
+    that is given.
     """
     since = now - timedelta(days=window_days)
     window = HealthReader(stores.database).window(since, sample, most)
     promised = {each.id for each in catalogue.datasets if each.priority == _PROMISED}
-    return slo_states(slo_facts(window, promised))
+    return slo_states(slo_facts(window, promised, now))
 
 
-def slo_facts(window: Window, promised: set[str]) -> SloFacts:
+def slo_facts(window: Window, promised: set[str], now: datetime) -> SloFacts:
     """Return the facts of a window that the promises are judged by; no duration is below zero."""
+    latencies_s = (
+        _latency_s(one, now)
+        for dataset, units in window.taken.items()
+        if dataset in promised
+        for one in units
+    )
     return SloFacts(
         waits_s=[
             max(0.0, (one.claimed_at - one.event_time).total_seconds())
-            for successes in window.successes.values()
-            for one in successes
+            for units in window.taken.values()
+            for one in units
         ],
-        latencies_s=[
-            max(0.0, (one.closed_at - one.event_time).total_seconds())
-            for dataset, successes in window.successes.items()
-            if dataset in promised
-            for one in successes
-        ],
+        latencies_s=[each for each in latencies_s if each is not None],
         units=window.units,
         failed=window.failed,
         replayed=window.replayed,
@@ -161,16 +163,30 @@ def slo_facts(window: Window, promised: set[str]) -> SloFacts:
     )
 
 
-def _queue(name: str, status: QueueStatus | None) -> QueueHealth | None:
+def _latency_s(one: Taken, now: datetime) -> float | None:
+    """Return how long a unit took into the catalog; None while it may still be in time.
+
+    One that is not there when its time is over is too late, however it ends.
+    """
+    if one.done_at is not None:
+        return max(0.0, (one.done_at - one.event_time).total_seconds())
+    is_late = LATENCY.is_bad((now - one.event_time).total_seconds())
+    return math.inf if is_late else None
+
+
+def _queue(name: str, status: QueueStatus | None, reader: HealthReader) -> QueueHealth | None:
     if status is None:
         return None
+    dead_since = status.oldest_dead_at
+    if dead_since is None and status.dead != 0:
+        dead_since = reader.dead_since()
     return QueueHealth(
         name=name,
         depth=status.visible,
         in_flight=status.in_flight,
         since=status.oldest_sent_at,
         dead=status.dead,
-        dead_since=status.oldest_dead_at,
+        dead_since=dead_since,
     )
 
 
@@ -191,10 +207,11 @@ def _datasets(
                 cadence_s=None if dataset is None else dataset.cadence_s,
                 switched_off=off.stops(name),
                 heard_at=stand.heard_at,
+                done_at=stand.done_at,
+                failed_at=stand.failed_at,
                 pending_since=stand.pending_since,
                 in_progress_since=stand.in_progress_since,
             ),
-            done_at=stand.done_at,
             data_until=stand.data_until,
         )
     return found

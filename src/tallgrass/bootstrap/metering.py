@@ -1,5 +1,6 @@
 """Puts the energy meter around a process's recorder."""
 
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +26,7 @@ def metered(
     if not path and not exported:
         yield inner
         return
-    with _lines(path) as write_line:
+    with _opened(path) as write_line:
         recorder = MeteringRecorder(
             inner,
             energy_coefficients(config),
@@ -60,7 +61,7 @@ def _names() -> list[str]:
 
 
 @contextmanager
-def _lines(path: str) -> Iterator[Callable[[Mapping[str, object]], None] | None]:
+def _opened(path: str) -> Iterator[Callable[[Mapping[str, object]], None] | None]:
     """Open the file that lines are added to; several processes may share it."""
     if not path:
         yield None
@@ -70,11 +71,24 @@ def _lines(path: str) -> Iterator[Callable[[Mapping[str, object]], None] | None]
     except OSError as exc:
         raise ConfigError(f"telemetry.energy_file: {exc.strerror}: {path}") from exc
     try:
-        # One write a line: what others write at the same time comes before it or after it.
-        yield lambda line: _append(descriptor, line)
+        yield _Lines(descriptor).append
     finally:
         os.close(descriptor)
 
 
-def _append(descriptor: int, line: Mapping[str, object]) -> None:
-    os.write(descriptor, orjson.dumps(dict(line), option=orjson.OPT_APPEND_NEWLINE))
+class _Lines:
+    """Adds lines to a file; a piece of one, where a disk was full, ends where it is."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._is_torn = False
+
+    def append(self, line: Mapping[str, object]) -> None:
+        """Add a line, or raise what the file answers."""
+        data = orjson.dumps(dict(line), option=orjson.OPT_APPEND_NEWLINE)
+        # One write a line: what others write at the same time comes before it or after it.
+        written = os.write(self._descriptor, b"\n" + data if self._is_torn else data)
+        whole = len(data) + self._is_torn
+        self._is_torn = written < whole
+        if self._is_torn:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -56,9 +56,11 @@ def open_recorder(
     a free port, None the one of the settings; `served` is told the address. `collecting` may add
     gauges whenever metrics are asked for.
     """
+    series = Series(config.text("env"))
     log: Recorder = NOBODY
     if write is not None:
-        log = LogRecorder(write, clock, LogForm(config.text("telemetry.logs")))
+        form = LogForm(config.text("telemetry.logs"))
+        log = LogRecorder(write, clock, form, dropped=lambda: _count_lost_line(series))
     port = chosen_port(config, metrics_port)
     exports = read_exports(environment)
     ratio = sampling_ratio(environment, config.number("telemetry.traces_ratio"))
@@ -68,7 +70,6 @@ def open_recorder(
         return
     if port is not None and is_disabled(environment):
         raise ConfigError("$OTEL_SDK_DISABLED turns off what the metrics' port is to show")
-    series = Series(config.text("env"))
     collect = collecting(series)
     with ExitStack() as closes:
         if port is not None:
@@ -82,6 +83,10 @@ def open_recorder(
         if command is not None and call is not None:
             closes.enter_context(reported_call(exporting, command, call, clock))
         yield closes.enter_context(metered(config, exporting, exported=True, clock=clock))
+
+
+def _count_lost_line(series: Series) -> None:
+    series.count(names.TELEMETRY_DROPPED, 1, {"signal": "logs", "reason": "unwritable"})
 
 
 def chosen_port(config: Config, given: int | None) -> int | None:
@@ -200,7 +205,7 @@ class _Sending:
         self._series.count(names.TELEMETRY_UNSENT, 1, {"signal": signal})
         if signal not in self._down:
             self._down.add(signal)
-            self._log.event(names.TELEMETRY_UNDELIVERED, signal=signal)
+            self._log.event(names.TELEMETRY_UNDELIVERED, signal=signal, lines=None)
 
     def _resource(self) -> "Resource":
         """Return who sends: each process by an id of its own, none by the name of its host."""

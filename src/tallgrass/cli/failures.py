@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import click
 
-from tallgrass.cli.text import hide_credentials, json_bytes, printable, styled
+from tallgrass.cli.text import hide_credentials, json_bytes, printable, styled, tell
 from tallgrass.error_codes import ErrorCode, lookup
 from tallgrass.errors import GuardRefused, TallgrassError
 
@@ -88,11 +88,7 @@ def _for_people(about: ErrorCode, message: str, usage: str, guard: str | None) -
 
 
 def _write(text: str) -> None:
-    try:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-    except OSError:  # nobody listens; the exit code still tells
-        pass
+    tell(text)  # where nobody listens, the exit code still tells
 
 
 def _silence_stdout() -> None:

@@ -2,7 +2,6 @@
 
 import random
 import re
-import sys
 from datetime import datetime, timedelta
 
 import click
@@ -22,7 +21,7 @@ from tallgrass.cli.invocation import (
 from tallgrass.cli.listing_options import bucket_option, prefix_option
 from tallgrass.cli.metrics_option import metrics_port_option
 from tallgrass.cli.stopping import told_to_stop
-from tallgrass.cli.text import print_json, printable
+from tallgrass.cli.text import print_json, printable, tell
 from tallgrass.clock import format_instant, system_clock
 from tallgrass.errors import InvalidInput, TransientError
 from tallgrass.inventory.backfill import OUTSIDE_TIME
@@ -219,8 +218,7 @@ class _Telling:
         self._say(f"listed again: {bucket.uri}")
 
     def _say(self, text: str) -> None:
-        sys.stderr.write(f"{format_instant(system_clock())} {printable(text)}\n")
-        sys.stderr.flush()
+        tell(f"{format_instant(system_clock())} {printable(text)}\n")
 
 
 def _since(text: str, now: datetime) -> tuple[datetime, timedelta]:

@@ -1,6 +1,5 @@
 """``tallgrass stac project``: keep the copy of the catalog in pgstac."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -139,10 +138,9 @@ class _Shown:
 
 
 def _failed(error: "TransientError") -> None:
-    from tallgrass.cli.text import hide_credentials, printable  # noqa: PLC0415
+    from tallgrass.cli.text import hide_credentials, printable, tell  # noqa: PLC0415
 
-    sys.stderr.write(f"{printable(hide_credentials(str(error)))}; trying again\n")
-    sys.stderr.flush()
+    tell(f"{printable(hide_credentials(str(error)))}; trying again\n")
 
 
 def _words(report: "ProjectionReport", version: str) -> str:

@@ -1,5 +1,6 @@
 """Writes text to a terminal or a pipe; nothing in the data can control the terminal."""
 
+import contextlib
 import os
 import sys
 from typing import Any
@@ -17,6 +18,7 @@ __all__ = [
     "print_json",
     "printable",
     "styled",
+    "tell",
     "wants_colour",
 ]
 
@@ -24,6 +26,13 @@ __all__ = [
 def print_json(value: object) -> None:
     """Print one JSON document on stdout."""
     sys.stdout.write(json_bytes(value).decode())
+
+
+def tell(text: str) -> None:
+    """Write to stderr for whoever looks; nothing where nobody can."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def styled(text: str, colour: str, *, bold: bool = False) -> str:

@@ -68,5 +68,10 @@ def _values(here: Service, found: Overview) -> dict[str, Any]:
         "outbox_lag_s": age_s(oldest_event(found.undelivered), found.now),
         "freshness": health.freshness(),
         "lag_s": {name: age_s(one.data_until, found.now) for name, one in health.datasets.items()},
-        "done_s": {name: age_s(one.done_at, found.now) for name, one in health.datasets.items()},
+        "heard_s": {
+            name: age_s(one.times.heard_at, found.now) for name, one in health.datasets.items()
+        },
+        "done_s": {
+            name: age_s(one.times.done_at, found.now) for name, one in health.datasets.items()
+        },
     }

@@ -41,6 +41,8 @@ class Opened(NamedTuple):
     #: Of a received SQS message that the body is a copy of.
     sqs_message_id: str | None = None
     queued_at: datetime | None = None
+    #: The W3C trace context that SNS was given with the message, as it came.
+    traceparent: Any = None
 
 
 def open_body(body: Any) -> list[Opened]:
@@ -154,7 +156,14 @@ def _open_sns(value: dict[str, Any], bounds: _Bounds) -> Opened:
         envelope=value,
         sns_message_id=message_id,
         sent_at=instant_or_none(value.get("Timestamp")),
+        traceparent=_traceparent(value.get("MessageAttributes")),
     )
+
+
+def _traceparent(attributes: Any) -> Any:
+    """Return the trace context among the attributes of a message; anything may stand there."""
+    sent = attributes.get("traceparent") if isinstance(attributes, dict) else None
+    return sent.get("Value") if isinstance(sent, dict) else None
 
 
 def _open_sqs(value: dict[str, Any], bounds: _Bounds, depth: int) -> list[Opened]:

@@ -3,6 +3,7 @@
 Each record stands for itself: one that cannot be understood poisons no neighbour.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
@@ -24,6 +25,8 @@ Admission = Callable[[Mapping[str, Any] | None], None]
 #: A poison's message names the first faults and counts the rest.
 _FAULTS_NAMED_MAX = 3
 _FAULT_CHARS_MAX = 300
+#: Nothing else a sender says beside its event is kept, so it must look like nothing else.
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def parse_message(
@@ -35,10 +38,12 @@ def parse_message(
     catalogue: Catalogue,
     providers: Collection[str] = PROVIDERS,
     admit: Admission | None = None,
+    traceparent: str | None = None,
 ) -> ParsedMessage:
     """Return the units of a message, what of it is ignored, and what could not be understood.
 
-    A message without an id of its own, such as a file's, has that of the SQS message in it.
+    A message without an id of its own, such as a file's, has that of the SQS message in it. Its
+    sender's trace context is the one that stands beside it, else that of its envelope.
     """
     try:
         records = _records(body, admit)
@@ -50,10 +55,12 @@ def parse_message(
     units: list[IngestUnit] = []
     ignored: list[Ignored] = []
     faults: list[Poison] = []
+    beside = _context(traceparent)
     for number, (said, opened) in enumerate(records, start=1):
         known: IngestUnit | Ignored | InvalidInput
         if isinstance(said, Announced):
-            known = _unit(said, opened, message_id, sent_at, queue, catalogue, providers)
+            event = _event(said, opened, message_id, sent_at, beside)
+            known = _unit(said, event, queue, catalogue, providers)
         else:
             known = said
         if isinstance(known, IngestUnit):
@@ -89,11 +96,34 @@ def _admitted(opened: Opened, admit: Admission | None) -> list[Said]:
     return read_event(opened.event)
 
 
-def _unit(
+def _event(
     announced: Announced,
     opened: Opened,
     message_id: str | None,
     sent_at: datetime,
+    beside: str | None,
+) -> EventMetadata:
+    """Return through which messages a record came, and when it was announced."""
+    return EventMetadata(
+        event_time=(
+            opened.sent_at or instant_or_none(announced.event_time) or opened.queued_at or sent_at
+        ),
+        sns_message_id=opened.sns_message_id,
+        sqs_message_id=message_id or opened.sqs_message_id,
+        traceparent=beside or _context(opened.traceparent),
+    )
+
+
+def _context(given: Any) -> str | None:
+    """Return a trace context that may be kept: of its form and length, whatever it names."""
+    if isinstance(given, str) and _TRACEPARENT.fullmatch(given):
+        return given
+    return None
+
+
+def _unit(
+    announced: Announced,
+    event: EventMetadata,
     queue: str,
     catalogue: Catalogue,
     providers: Collection[str],
@@ -110,9 +140,6 @@ def _unit(
             return Ignored(reason=found.reason, object_uri=uri)
         if found is None:
             return InvalidInput(f"no dataset claims the bucket of {uri!r}", code="unroutable")
-        event_time = (
-            opened.sent_at or instant_or_none(announced.event_time) or opened.queued_at or sent_at
-        )
         return IngestUnit.of(
             dataset=found.dataset.id,
             object_uri=uri,
@@ -120,11 +147,7 @@ def _unit(
             queue=queue,
             time_range_start=found.start,
             time_range_end=found.end,
-            event=EventMetadata(
-                event_time=event_time,
-                sns_message_id=opened.sns_message_id,
-                sqs_message_id=message_id or opened.sqs_message_id,
-            ),
+            event=event,
             object_ref=announced.object_ref,
             providers=providers,
         )

@@ -32,6 +32,8 @@ class EventMetadata:
     event_time: datetime
     sns_message_id: str | None = None
     sqs_message_id: str | None = None
+    #: W3C trace context of who sent the message; for traces alone, and no part of any output.
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

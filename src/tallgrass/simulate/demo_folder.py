@@ -9,7 +9,16 @@ LEDGER_NAME, QUEUE_NAME, OBJECTS_NAME = "ledger.db", "queue.db", "objects"
 #: What must become of each unit; whoever checks the demo from outside reads it.
 MANIFEST_NAME = "manifest.json"
 ANCHORS_NAME = "audit-anchors.jsonl"
-ALL_NAMES = (CONFIG_NAME, LEDGER_NAME, QUEUE_NAME, OBJECTS_NAME, MANIFEST_NAME, ANCHORS_NAME)
+ENERGY_NAME = "energy.jsonl"
+ALL_NAMES = (
+    CONFIG_NAME,
+    LEDGER_NAME,
+    QUEUE_NAME,
+    OBJECTS_NAME,
+    MANIFEST_NAME,
+    ANCHORS_NAME,
+    ENERGY_NAME,
+)
 
 
 def written_config(folder: Path) -> Config:
@@ -20,7 +29,8 @@ def written_config(folder: Path) -> Config:
         f"[database]\nurl = {_toml(f'sqlite:///{folder / LEDGER_NAME}')}\n\n"
         f"[queue]\nurl = {_toml(f'sqlite:///{folder / QUEUE_NAME}')}\n\n"
         f"[objects]\nurl = {_toml(f'file:{folder / OBJECTS_NAME}')}\n\n"
-        f"[audit]\nanchor_file = {_toml(str(folder / ANCHORS_NAME))}\n",
+        f"[audit]\nanchor_file = {_toml(str(folder / ANCHORS_NAME))}\n\n"
+        f"[telemetry]\nenergy_file = {_toml(str(folder / ENERGY_NAME))}\n",
         encoding="utf-8",
     )
     # The environment is left out: a demo is the same wherever it runs.

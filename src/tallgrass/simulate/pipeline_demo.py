@@ -11,12 +11,14 @@ import hashlib
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 from random import Random
 from typing import TYPE_CHECKING
 
+from tallgrass.bootstrap.metering import metered
 from tallgrass.bootstrap.proofs import count_for_proof, stored_items
 from tallgrass.bootstrap.queues import open_queue
 from tallgrass.bootstrap.stores import migrate_database, open_stores, record_collections
@@ -138,6 +140,9 @@ class PipelineDemo:
         self.manifest = feed.manifest()
         self._random = random
         self._tally = _Tally()
+        # Time is made up here, and energy is not: it is measured by the machine's own clocks.
+        self._closes = ExitStack()
+        self._recorder = self._closes.enter_context(metered(config, self._tally, exported=False))
         self._lease = self._registered("worker-a")
         self._loop = self._looping(self._lease)
         self._is_over = False
@@ -145,7 +150,8 @@ class PipelineDemo:
         self._told = _Told()
 
     def close(self) -> None:
-        """Close ledger and queue."""
+        """Close ledger and queue, and note the energy."""
+        self._closes.close()
         self.queue.close()
         self.stores.close()
 
@@ -336,13 +342,13 @@ class PipelineDemo:
                 self.stores,
                 lease,
                 queue=self.queue,
-                recorder=self._tally,
+                recorder=self._recorder,
                 clock=self.clock,
             ),
             lease,
             self.stores.leases,
             switched_off=lambda: self.stores.switches.switched_off(SwitchScope.INGEST),
-            recorder=self._tally,
+            recorder=self._recorder,
             sleep=lambda _seconds: None,
             random=self._random.random,
             monotonic=self.clock.monotonic,

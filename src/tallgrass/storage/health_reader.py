@@ -1,7 +1,7 @@
 """Reading where the ledger stands. Each answer comes from a range of an index, of bounded size."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -24,9 +24,11 @@ class DatasetStand:
     pending_since: datetime | None
     in_progress_since: datetime | None
     near_limit: int
-    #: When the newest known object was announced; and of the catalog alone.
+    #: When the newest object was announced: of all that are known, of those in the catalog, and
+    #: of those whose last attempt failed.
     heard_at: datetime | None
     done_at: datetime | None
+    failed_at: datetime | None
     data_until: datetime | None
 
 
@@ -39,20 +41,21 @@ class LostWorkers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Success:
+class Taken:
     """When a unit was announced, claimed and done."""
 
     event_time: datetime
     claimed_at: datetime
-    closed_at: datetime
+    #: None where it is not in the catalog: it failed, or is still worked on.
+    done_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """What happened to the units whose data are of a window."""
 
-    #: Dataset → its newest successes.
-    successes: dict[str, list[Success]]
+    #: Dataset → its newest units that a worker has taken up.
+    taken: dict[str, list[Taken]]
     units: int
     failed: int
     replayed: int
@@ -79,6 +82,14 @@ class HealthReader:
             by_dataset.setdefault(row["dataset"], {})[row["status"]] = row
         return {name: _stand(rows, near[name]) for name, rows in by_dataset.items()}
 
+    def dead_since(self) -> datetime | None:
+        """Return when the unit was tried last whose message is longest among the dead letters.
+
+        A message dies soon after its unit's last attempt; a queue such as SQS does not say when.
+        """
+        with self._database.reading() as tx:
+            return instant_or_none(tx.select("oldest_dead")[0]["since"])
+
     def lost_workers(self) -> LostWorkers:
         """Count workers whose lease ended, and those that were shut out lately."""
         with self._database.reading() as tx:
@@ -88,24 +99,25 @@ class HealthReader:
         return LostWorkers(lapsed=row["lapsed"], fenced=row["fenced"])
 
     def window(self, since: datetime, size: int, most: int | None = None) -> Window:
-        """Return what happened since, with up to `size` of the newest successes a dataset.
+        """Return what happened since, with up to `size` of the newest units a dataset.
 
         With `most`, so many of all datasets together: each has the same share.
         """
         after = first_wal_id_of(since)
         with self._database.reading() as tx:
             counted = tx.select("count_since", after=after)
-            found: dict[str, list[Success]] = {row["dataset"]: [] for row in counted}
+            found: dict[str, list[Row]] = {row["dataset"]: [] for row in counted}
             if most is not None:
                 size = min(size, max(1, most // max(1, len(found))))
-            for row in tx.select("newest_successes", after=after, size=size):
-                found[row["dataset"]].append(_success(row))
+            for query in ("newest_successes", "newest_missing"):
+                for row in tx.select(query, after=after, size=size):
+                    found[row["dataset"]].append(row)
             replays = tx.select("count_mismatches", since=since)[0]
         counts = Counter[str]()
         for row in counted:
             counts[row["status"]] += row["records"]
         return Window(
-            successes=found,
+            taken={name: _newest(rows, size) for name, rows in found.items()},
             units=counts.total(),
             failed=counts[Status.FAILED],
             replayed=replays["records"],
@@ -113,22 +125,38 @@ class HealthReader:
         )
 
 
-def _success(row: Row) -> Success:
-    return Success(
-        event_time=instant(row["event_time"]),
-        claimed_at=instant(row["claimed_at"]),
-        closed_at=instant(row["closed_at"]),
-    )
+def _newest(rows: Iterable[Row], size: int) -> list[Taken]:
+    """Return the newest of them all: each kind was asked for as if it were the only one."""
+    # An id is a text on one database and a number of 128 bits on the other; both sort by time.
+    newest = sorted(rows, key=lambda row: str(row["wal_id"]), reverse=True)[:size]
+    return [
+        Taken(
+            event_time=instant(row["event_time"]),
+            claimed_at=instant(row["claimed_at"]),
+            done_at=instant_or_none(row["closed_at"]),
+        )
+        for row in newest
+    ]
 
 
 def _stand(rows: Mapping[str, Row], near_limit: int) -> DatasetStand:
-    heard = (instant_or_none(row["heard_at"]) for row in rows.values())
     done = rows[Status.SUCCEEDED]
+    done_at = instant_or_none(done["done_at"])
+    failed_at = _latest(
+        [row["failed_at"] for row in rows.values()]
+        + [rows[status]["heard_at"] for status in (Status.FAILED, Status.QUARANTINED)]
+    )
     return DatasetStand(
         pending_since=instant_or_none(rows[Status.PENDING]["unfinished_since"]),
         in_progress_since=instant_or_none(rows[Status.IN_PROGRESS]["unfinished_since"]),
         near_limit=near_limit,
-        heard_at=max((each for each in heard if each is not None), default=None),
-        done_at=instant_or_none(done["heard_at"]),
+        heard_at=_latest([done_at, failed_at, *(row["heard_at"] for row in rows.values())]),
+        done_at=done_at,
+        failed_at=failed_at,
         data_until=instant_or_none(done["data_until"]),
     )
+
+
+def _latest(times: Iterable[str | datetime | None]) -> datetime | None:
+    """Return the latest of these times; None where there is none."""
+    return max((instant(each) for each in times if each is not None), default=None)

@@ -142,6 +142,8 @@ def next_object_text(unit: IngestUnit, intent: Intent = Intent.INGEST) -> str:
     """Write the object and event that the next attempt shall take, and why if not to ingest it."""
     object_ref = unit.object_ref
     wish = {} if intent is Intent.INGEST else {"intent": intent.value}
+    sender = unit.event.traceparent
+    traced = {} if sender is None else {"traceparent": sender}
     return canonical_text(
         {
             "etag": object_ref.etag,
@@ -151,6 +153,7 @@ def next_object_text(unit: IngestUnit, intent: Intent = Intent.INGEST) -> str:
             "sns_message_id": unit.event.sns_message_id,
             "version_id": object_ref.version_id,
             **wish,
+            **traced,
         }
     )
 
@@ -166,7 +169,9 @@ def next_object_from(text: str) -> tuple[ObjectReference, EventMetadata]:
             version_id=values["version_id"],
         ),
         EventMetadata(
-            event_time=instant(values["event_time"]), sns_message_id=values["sns_message_id"]
+            event_time=instant(values["event_time"]),
+            sns_message_id=values["sns_message_id"],
+            traceparent=values.get("traceparent"),
         ),
     )
 

@@ -186,8 +186,9 @@ EVENTS: Final = table(
         LogEvent(
             name=TELEMETRY_UNDELIVERED,
             level="warning",
-            fields=("signal",),
-            meaning="a collector takes no metrics or traces; work goes on, and it is said once",
+            fields=("signal", "lines"),
+            meaning="metrics, traces, energy or so many lines of the log could not be delivered;"
+            " work goes on, and it is said once",
         ),
         LogEvent(
             name=NODE_FAILED,

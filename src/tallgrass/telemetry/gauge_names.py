@@ -64,7 +64,13 @@ GAUGES: Final = (
         "age of the oldest message; absent where nothing waits or the queue does not tell",
     ),
     _gauge(DLQ_DEPTH, ("queue",), "dead letters; absent where the queue does not let us look"),
-    _gauge(DLQ_OLDEST, ("queue",), "time since the oldest dead letter died; absent as above"),
+    _gauge(
+        DLQ_OLDEST,
+        ("queue",),
+        "time since the oldest dead letter died; on SQS, which does not tell, since the last"
+        " attempt of the unit that stands failed for longest with a message; absent where there is"
+        " none",
+    ),
     _gauge(POISON_OPEN, (), "messages in the poison store that wait for a person"),
     _gauge(UNITS, ("dataset", "status"), "units that stand in a status now"),
     _gauge(
@@ -97,8 +103,8 @@ GAUGES: Final = (
     _gauge(
         FRESHNESS_STATE,
         ("dataset", "state"),
-        "1 for the state the dataset is in: `fresh`, `noaa_silent`, `we_are_stuck`, `switched_off`"
-        " or `unknown`; 0 for the others",
+        "1 for the state the dataset is in: `fresh`, `noaa_silent`, `we_are_stuck`, `failing`,"
+        " `switched_off` or `unknown`; 0 for the others",
     ),
     _gauge(
         WATERMARK_LAG,

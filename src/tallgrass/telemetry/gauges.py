@@ -25,6 +25,7 @@ class QueueHealth:
     in_flight: int
     since: datetime | None
     dead: int | None
+    #: Where the queue does not tell it: since the last attempt of the oldest unit that failed.
     dead_since: datetime | None
 
 
@@ -54,8 +55,7 @@ class DatasetHealth:
     stale: int
     near_limit: int
     times: DatasetTimes
-    #: When the newest object of the catalog was announced, and when its data end.
-    done_at: datetime | None
+    #: When the newest data of the catalog end.
     data_until: datetime | None
 
 
@@ -181,7 +181,7 @@ def _of_outlets(health: Health) -> dict[str, Series]:
 def _of_freshness(health: Health) -> dict[str, Series]:
     each, now = health.datasets.items(), health.now
     return {
-        names.FRESHNESS: _ages([((name,), one.done_at) for name, one in each], now),
+        names.FRESHNESS: _ages([((name,), one.times.done_at) for name, one in each], now),
         names.FRESHNESS_STATE: {
             (name, state.value): float(state is found)
             for name, found in health.freshness().items()

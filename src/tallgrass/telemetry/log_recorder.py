@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from tallgrass.clock import Clock, format_instant
 from tallgrass.ledger.redaction import printable, redact
-from tallgrass.telemetry.names import EVENTS, LogEvent, attribute_of
+from tallgrass.telemetry.names import EVENTS, TELEMETRY_UNDELIVERED, LogEvent, attribute_of
 from tallgrass.telemetry.recorder import NoopRecorder
 
 #: A value that needs no quotes.
@@ -36,16 +36,27 @@ class LogForm(StrEnum):
 
 
 class LogRecorder(NoopRecorder):
-    """Writes log events and nothing else; metrics and spans go nowhere."""
+    """Writes log events and nothing else; metrics and spans go nowhere.
+
+    A line that cannot be written is dropped, and never an error of whoever had something to tell:
+    `dropped` is called for it, and the first line that can be written again is followed by one
+    that says how many were lost.
+    """
 
     enabled = True
 
     def __init__(
-        self, write: Callable[[str], object], clock: Clock, form: LogForm = LogForm.TEXT
+        self,
+        write: Callable[[str], object],
+        clock: Clock,
+        form: LogForm = LogForm.TEXT,
+        dropped: Callable[[], object] = lambda: None,
     ) -> None:
         self._write = write
         self._clock = clock
         self._line = _json_line if form is LogForm.JSON else _text_line
+        self._dropped = dropped
+        self._lost = 0
 
     def event(self, name: str, **fields: object) -> None:
         """Write one line; whatever stands in a value cannot begin another."""
@@ -53,7 +64,15 @@ class LogRecorder(NoopRecorder):
         told = {
             key: _told(key, value) for key in about.fields if (value := fields.get(key)) is not None
         }
-        self._write(f"{self._line(format_instant(self._clock()), about, told)}\n")
+        try:
+            self._write(f"{self._line(format_instant(self._clock()), about, told)}\n")
+        except (OSError, ValueError):  # a disk is full, a reader has gone, a stream is closed
+            self._lost += 1
+            self._dropped()
+            return
+        if self._lost:
+            lost, self._lost = self._lost, 0
+            self.event(TELEMETRY_UNDELIVERED, signal="logs", lines=lost)
 
 
 def _told(key: str, value: object) -> str | float:

@@ -2,7 +2,8 @@
 
 CPU time is the whole process's, so that reading objects and keeping the lease count too; a process
 is one worker. Time between batches belongs to the next one. Each worker adds lines of its own to
-one file, each written at once, so a crash leaves whole lines.
+one file, each written at once, so a crash leaves whole lines. A line that cannot be written is
+dropped and counted.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,6 +57,8 @@ class MeteringRecorder:
         self._monotonic = monotonic
         self._measured = (cpu_s(), monotonic())
         self._work = _Work()
+        #: Whether the last line could not be written.
+        self._is_down = False
 
     @property
     def tracing(self) -> bool:
@@ -121,13 +124,21 @@ class MeteringRecorder:
 
     def _end_line(self) -> None:
         work, self._work = self._work, _Work()
-        if self._write_line is not None:
-            self._write_line(
-                {
-                    "at": format_instant(self._clock()),
-                    **asdict(work),
-                    "estimated": True,
-                    "method": METHOD,
-                    "coefficients": asdict(self._coefficients),
-                }
-            )
+        if self._write_line is None:
+            return
+        line = {
+            "at": format_instant(self._clock()),
+            **asdict(work),
+            "estimated": True,
+            "method": METHOD,
+            "coefficients": asdict(self._coefficients),
+        }
+        try:
+            self._write_line(line)
+        except OSError:  # whoever works must not fail because somebody measures
+            self._inner.count(names.TELEMETRY_DROPPED, 1, signal="energy", reason="unwritable")
+            if not self._is_down:
+                self._inner.event(names.TELEMETRY_UNDELIVERED, signal="energy", lines=1)
+            self._is_down = True
+        else:
+            self._is_down = False

@@ -314,7 +314,8 @@ METRICS: Final = table(
         _counter(
             TELEMETRY_DROPPED,
             ("signal", "reason"),
-            "spans that reached no collector: `queue_full`, `undelivered`, or `closed` too early",
+            "spans (`traces`) that reached no collector: `queue_full`, `undelivered`, or `closed`"
+            " too early; lines of `logs` and of `energy` that were `unwritable`",
         ),
         _counter(
             TELEMETRY_UNSENT,

@@ -9,6 +9,7 @@
 has no budget: the first bad event leaves nothing.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -51,6 +52,10 @@ class Slo:
     #: What to open when it is broken, below docs/replay/runbooks/.
     runbook: str
 
+    def is_bad(self, seconds: float) -> bool:
+        """Tell whether an event that took so long breaks it."""
+        return self.limit_s is not None and seconds >= self.limit_s
+
 
 QUEUE_AGE: Final = Slo(
     name="queue_age",
@@ -88,7 +93,7 @@ class SloState:
     slo: Slo
     events: int
     bad: int
-    #: None where no times are measured, or there was no event.
+    #: None where no times are measured, there was no event, or a tenth of them never came.
     p90_s: float | None = None
 
     @property
@@ -110,9 +115,10 @@ class SloState:
 class SloFacts:
     """What happened in the window."""
 
-    #: Seconds from announcement to claim, of successes.
+    #: Seconds from announcement to claim.
     waits_s: Sequence[float]
-    #: Seconds from announcement to commit, of successes of priority datasets.
+    #: Seconds from announcement to commit, of priority datasets; without end where a unit is not
+    #: in the catalog though its time is over.
     latencies_s: Sequence[float]
     units: int
     #: Those of them that stay failed: their messages die.
@@ -140,6 +146,10 @@ def percentile(values: Sequence[float], share: Fraction) -> float | None:
 
 
 def _timed(slo: Slo, seconds: Sequence[float]) -> SloState:
-    bad = sum(slo.limit_s is not None and each >= slo.limit_s for each in seconds)
     p90_s = percentile(seconds, Fraction(9, 10))
-    return SloState(slo=slo, events=len(seconds), bad=bad, p90_s=p90_s)
+    return SloState(
+        slo=slo,
+        events=len(seconds),
+        bad=sum(map(slo.is_bad, seconds)),
+        p90_s=None if p90_s is None or math.isinf(p90_s) else p90_s,
+    )

@@ -244,9 +244,12 @@ class _UnitTrace:
             yield self._batch.trace.context
         if self._told is not None:
             of = (self._told.message.traceparent, self._told.head.traceparent)
-            beside, inside = map(read_traceparent, of)
-            if sender := beside or inside:
-                yield sender
+        else:
+            # Its message is gone: what was kept of it while it was parked.
+            of = (self._claim.unit.event.traceparent, None)
+        beside, inside = map(read_traceparent, of)
+        if sender := beside or inside:
+            yield sender
         original = self._claim.replayed.original_attempt
         if original is not None:
             yield attempt_context(self._claim.wal_id, original)

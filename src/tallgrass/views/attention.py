@@ -78,6 +78,9 @@ def _standing_still(found: Overview) -> Iterator[Attention]:
     states = not_fresh(found)
     if stuck := states.get(Freshness.WE_ARE_STUCK.value):
         yield Attention(Level.ALARM, Subject.DATASETS, f"work stands still: {', '.join(stuck)}")
+    if failing := states.get(Freshness.FAILING.value):
+        text = f"news come and none of them reaches the catalog: {', '.join(failing)}"
+        yield Attention(Level.ALARM, Subject.DATASETS, text)
     if silent := states.get(Freshness.NOAA_SILENT.value):
         yield Attention(Level.NOTE, Subject.DATASETS, f"NOAA is silent: {', '.join(silent)}")
     if found.stats.due and not found.stats.live_workers:

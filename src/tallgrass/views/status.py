@@ -90,7 +90,7 @@ def not_fresh(found: Overview) -> dict[str, list[str]]:
     """Return the datasets that somebody should look at, by their state."""
     return {
         state.value: names
-        for state in (Freshness.WE_ARE_STUCK, Freshness.NOAA_SILENT)
+        for state in (Freshness.WE_ARE_STUCK, Freshness.FAILING, Freshness.NOAA_SILENT)
         if (names := [name for name, how in found.health.freshness().items() if how is state])
     }
 

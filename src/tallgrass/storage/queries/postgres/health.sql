@@ -26,10 +26,27 @@ WITH RECURSIVE found (dataset) AS (
   UNION ALL
   SELECT (SELECT min(r.dataset) FROM wal_records AS r WHERE r.dataset > found.dataset)
   FROM found WHERE found.dataset IS NOT NULL)
-SELECT f.dataset, n.event_time, n.claimed_at, n.closed_at FROM found AS f CROSS JOIN LATERAL (
-  SELECT a.event_time, a.claimed_at, a.closed_at
+SELECT f.dataset, n.wal_id, n.event_time, n.claimed_at, n.closed_at FROM found AS f CROSS JOIN LATERAL (
+  SELECT r.wal_id, a.event_time, a.claimed_at, a.closed_at
   FROM wal_records AS r JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.applied_attempt
   WHERE r.dataset = f.dataset AND r.status = 'succeeded' AND r.wal_id > :after
     AND a.replay_run_id IS NULL AND (a.intent = 'ingest' OR a.intent = 'reingest')
+  ORDER BY r.wal_id DESC LIMIT :size) AS n
+WHERE f.dataset IS NOT NULL;
+
+-- name: newest_missing(after, size)
+-- Units that a worker has taken up and that are not in the catalog, with their first attempt: what
+-- is tried again, or replayed, was announced but once.
+WITH RECURSIVE found (dataset) AS (
+  SELECT min(dataset) FROM wal_records
+  UNION ALL
+  SELECT (SELECT min(r.dataset) FROM wal_records AS r WHERE r.dataset > found.dataset)
+  FROM found WHERE found.dataset IS NOT NULL),
+states (status) AS (VALUES ('pending'), ('in_progress'), ('failed'), ('quarantined'))
+SELECT f.dataset, n.wal_id, n.event_time, n.claimed_at, NULL AS closed_at FROM found AS f CROSS JOIN states AS s CROSS JOIN LATERAL (
+  SELECT r.wal_id, a.event_time, a.claimed_at
+  FROM wal_records AS r JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = 1
+  WHERE r.dataset = f.dataset AND r.status = s.status AND r.wal_id > :after
+    AND a.replay_run_id IS NULL AND a.intent = 'ingest'
   ORDER BY r.wal_id DESC LIMIT :size) AS n
 WHERE f.dataset IS NOT NULL;

@@ -25,7 +25,7 @@ WITH RECURSIVE found (dataset) AS (
   UNION ALL
   SELECT (SELECT min(r.dataset) FROM wal_records AS r WHERE r.dataset > found.dataset)
   FROM found WHERE found.dataset IS NOT NULL)
-SELECT f.dataset, a.event_time, a.claimed_at, a.closed_at
+SELECT f.dataset, r.wal_id, a.event_time, a.claimed_at, a.closed_at
 FROM found AS f
 CROSS JOIN wal_records AS r ON r.wal_id IN (
   SELECT n.wal_id
@@ -34,3 +34,23 @@ CROSS JOIN wal_records AS r ON r.wal_id IN (
     AND a.replay_run_id IS NULL AND (a.intent = 'ingest' OR a.intent = 'reingest')
   ORDER BY n.wal_id DESC LIMIT :size)
 CROSS JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = r.applied_attempt;
+
+-- name: newest_missing(after, size)
+-- Units that a worker has taken up and that are not in the catalog, with their first attempt: what
+-- is tried again, or replayed, was announced but once.
+WITH RECURSIVE found (dataset) AS (
+  SELECT min(dataset) FROM wal_records
+  UNION ALL
+  SELECT (SELECT min(r.dataset) FROM wal_records AS r WHERE r.dataset > found.dataset)
+  FROM found WHERE found.dataset IS NOT NULL),
+states (status) AS (VALUES ('pending'), ('in_progress'), ('failed'), ('quarantined'))
+SELECT f.dataset, r.wal_id, a.event_time, a.claimed_at, NULL AS closed_at
+FROM found AS f
+CROSS JOIN states AS s
+CROSS JOIN wal_records AS r ON r.wal_id IN (
+  SELECT n.wal_id
+  FROM wal_records AS n JOIN wal_attempts AS a ON a.wal_id = n.wal_id AND a.attempt_no = 1
+  WHERE n.dataset = f.dataset AND n.status = s.status AND n.wal_id > :after
+    AND a.replay_run_id IS NULL AND a.intent = 'ingest'
+  ORDER BY n.wal_id DESC LIMIT :size)
+CROSS JOIN wal_attempts AS a ON a.wal_id = r.wal_id AND a.attempt_no = 1;
