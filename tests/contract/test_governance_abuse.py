@@ -127,14 +127,14 @@ def hash_of(stage: Stage, subject: str) -> str:
 def attempt(stage: Stage, case: dict[str, Any], known: dict[str, Approval]) -> None:
     """Try a way by the library."""
     people, stores, verb = stage.people, stage.people.stores, case["do"]
-    by = actor_of(people, case) if "by" in case else None
+    by: Any = actor_of(people, case) if "by" in case else None
     if verb == "decide":
         verdict = Verdict(case.get("verdict", "approve"))
         stores.approvals.decide(known[case["of"]].approval_id, verdict, by=by)
     elif verb == "request":
         people.request(by=by)
     elif verb == "use":
-        changes = {name: case[name] for name in ("needed", "purpose") if name in case}
+        changes: dict[str, Any] = {name: case[name] for name in ("needed", "purpose") if name in case}
         if "subject" in case:
             changes["subject_sha256"] = hash_of(stage, case["subject"])
         people.use(known[case["of"]], **changes)

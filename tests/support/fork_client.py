@@ -30,7 +30,7 @@ def main() -> int:
     (pid,) = number.unpack(mine.recv(number.size, socket.MSG_WAITALL))
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda given, _frame: os.kill(pid, given))
-    (code,) = number.unpack(mine.recv(number.size, socket.MSG_WAITALL))
+    code: int = number.unpack(mine.recv(number.size, socket.MSG_WAITALL))[0]
     return code if code >= 0 else 128 - code
 
 
