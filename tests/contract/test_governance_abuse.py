@@ -134,7 +134,9 @@ def attempt(stage: Stage, case: dict[str, Any], known: dict[str, Approval]) -> N
     elif verb == "request":
         people.request(by=by)
     elif verb == "use":
-        changes: dict[str, Any] = {name: case[name] for name in ("needed", "purpose") if name in case}
+        changes: dict[str, Any] = {
+            name: case[name] for name in ("needed", "purpose") if name in case
+        }
         if "subject" in case:
             changes["subject_sha256"] = hash_of(stage, case["subject"])
         people.use(known[case["of"]], **changes)
