@@ -7,6 +7,7 @@ import click
 from tallgrass.bootstrap.enrolling import add_actor, rotate_actor
 from tallgrass.cli.identity import proved
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.tables import say, show_table
 from tallgrass.cli.text import print_json
 from tallgrass.governance.actors import Actor, Role
 
@@ -79,8 +80,6 @@ def revoke(invocation: Invocation, *, name: str, as_json: bool) -> None:
     if as_json:
         print_json({"revoked": name})
         return
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
-
     say(f"{name} is revoked.")
 
 
@@ -96,8 +95,6 @@ def list_actors(invocation: Invocation, *, as_json: bool) -> None:
     if as_json:
         print_json({"actors": actors})
         return
-    from tallgrass.cli.tables import say, show_table  # noqa: PLC0415
-
     if not actors:
         say("No actor is set up: `tallgrass actors add NAME --role approver` adds the first.")
         return
@@ -121,8 +118,6 @@ def _show_token(actor: Actor, token: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"name": actor.name, "role": actor.role, "token": token})
         return
-    from tallgrass.cli.tables import say  # noqa: PLC0415
-
     say(f"{actor.name} ({actor.role.value})")
     say(token)
     say("This token is shown once and kept nowhere. Use it as TALLGRASS_TOKEN, or type it.")

@@ -11,6 +11,7 @@ from tallgrass.bootstrap.approving import (
     subject_of_release,
 )
 from tallgrass.bootstrap.datasets import open_policies
+from tallgrass.cli.approvals_view import show_approval, show_page
 from tallgrass.cli.identity import proved
 from tallgrass.cli.invocation import (
     Invocation,
@@ -187,12 +188,8 @@ def _show(approval: Approval, state: ApprovalState, *, as_json: bool) -> None:
     if as_json:
         print_json(approval_document(approval, state))
         return
-    from tallgrass.cli.approvals_view import show_approval  # noqa: PLC0415 - loads rich
-
     show_approval(approval, state)
 
 
 def _show_page(page: list[tuple[Approval, ApprovalState]], next_cursor: str | None) -> None:
-    from tallgrass.cli.approvals_view import show_page  # noqa: PLC0415 - loads rich
-
     show_page(page, next_cursor)

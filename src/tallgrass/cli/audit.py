@@ -18,6 +18,7 @@ from tallgrass.cli.invocation import (
     output_option,
     pass_invocation,
 )
+from tallgrass.cli.tables import cell, say, show_facts, show_table
 from tallgrass.cli.text import print_json
 from tallgrass.errors import AuditBroken
 from tallgrass.governance.audit import StoredEntry
@@ -89,8 +90,6 @@ def seal(invocation: Invocation, *, anchor_file: Path | None, as_json: bool) -> 
     if as_json:
         print_json(sealed.document())
         return
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
-
     if sealed.head is None:
         say("The audit log is empty: nothing to seal.")
         return
@@ -125,8 +124,6 @@ def verify(
 
 
 def _show_entries(entries: list[StoredEntry], next_cursor: int | None) -> None:
-    from tallgrass.cli.tables import cell, say, show_table  # noqa: PLC0415
-
     if not entries:
         say("No entries match.")
         return
@@ -152,8 +149,6 @@ def _show_entries(entries: list[StoredEntry], next_cursor: int | None) -> None:
 
 
 def _show_chain(report: ChainReport) -> None:
-    from tallgrass.cli.tables import cell, say, show_facts  # noqa: PLC0415
-
     show_facts(
         [
             ("chain", cell("broken", "red") if report.faults else cell("holds", "green")),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from tallgrass.bootstrap.datasets import open_catalogue
+from tallgrass.canonical_json import canonical_text
 from tallgrass.cli.invocation import Invocation, examples, pass_invocation
 from tallgrass.cli.text import json_bytes, print_json, printable
 from tallgrass.datasets.catalogue import Catalogue
@@ -186,8 +187,6 @@ def _words(plan: QueuePlan, guess: Estimate) -> list[str]:
 def _passes(policy: Mapping[str, object] | None) -> str:
     if policy is None:
         return "everything"
-    from tallgrass.canonical_json import canonical_text  # noqa: PLC0415 - words only
-
     return f"what passes {canonical_text(policy)}"
 
 

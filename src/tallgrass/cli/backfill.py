@@ -27,6 +27,7 @@ from tallgrass.cli.listing_options import (
     prefix_option,
 )
 from tallgrass.cli.stopping import told_to_stop
+from tallgrass.cli.tables import say, show_facts
 from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.errors import InvalidInput
@@ -151,8 +152,6 @@ def _show(
         told = {"dry_run": request.dry_run, "stopped": stopped, "switched_off": off}
         print_json({"dataset": request.dataset, **told, **report.document()})
         return
-    from tallgrass.cli.tables import say, show_facts  # noqa: PLC0415 - rich is for tables only
-
     would = "would be due" if request.dry_run else "made due"
     say(f"What this backfill {'would do' if request.dry_run else 'did'}", "bold")
     show_facts(

@@ -10,6 +10,7 @@ from tallgrass.cli.invocation import (
     output_option,
     pass_invocation,
 )
+from tallgrass.cli.tables import cell, say, show_facts, show_table
 from tallgrass.cli.text import print_json
 from tallgrass.governance.references import Reference, ReferenceKind
 from tallgrass.views.governance import reference_document, reference_state
@@ -137,8 +138,6 @@ def _show_one(reference: Reference, *, as_json: bool) -> None:
     if as_json:
         print_json(reference_document(reference))
         return
-    from tallgrass.cli.tables import show_facts  # noqa: PLC0415 - rich is for tables only
-
     facts = [
         (reference.kind.noun, reference.ref),
         ("title", reference.title),
@@ -155,8 +154,6 @@ def _show_one(reference: Reference, *, as_json: bool) -> None:
 
 
 def _show_page(page: list[Reference], next_cursor: str | None) -> None:
-    from tallgrass.cli.tables import cell, say, show_table  # noqa: PLC0415
-
     if not page:
         say("None matches.")
         return

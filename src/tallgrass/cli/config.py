@@ -14,6 +14,7 @@ from tallgrass.bootstrap.config_report import (
 )
 from tallgrass.canonical_json import canonical_text
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.tables import Cell, cell, say, show_facts, show_table
 from tallgrass.cli.text import print_json
 from tallgrass.config import Config
 from tallgrass.settings import SETTINGS, TABLES
@@ -38,8 +39,6 @@ def show(invocation: Invocation, *, as_json: bool) -> None:
     if as_json:
         print_json(config_document(config))
         return
-    from tallgrass.cli.tables import Cell, cell, show_facts, show_table  # noqa: PLC0415
-
     rows: list[tuple[Cell, ...]] = [
         (s.key, _text(shown(config.values[s.key])), _origin(config, s.key), cell(s.doc, "dim"))
         for s in SETTINGS
@@ -63,8 +62,6 @@ def check(invocation: Invocation, *, as_json: bool) -> None:
     if as_json:
         print_json(checked)
         return
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
-
     say(f"The configuration is good ({config_file(config) or 'no file'}).")
 
 
@@ -73,7 +70,5 @@ def _text(value: object) -> str:
 
 
 def _origin(config: Config, key: str) -> "Text":
-    from tallgrass.cli.tables import cell  # noqa: PLC0415 - rich is for tables only
-
     origin = config.origins[key]
     return cell(origin, "dim" if origin == "default" else "bold")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -154,8 +155,6 @@ def _run(
     told: str,
     server: Mapping[str, Any],
 ) -> None:
-    import signal  # noqa: PLC0415
-
     import uvicorn  # noqa: PLC0415 - optional extra
 
     class Server(uvicorn.Server):

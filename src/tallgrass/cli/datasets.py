@@ -8,6 +8,7 @@ import click
 from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.cli.dataset_template import dataset_template
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.tables import say, show_facts, show_table
 from tallgrass.cli.text import print_json, printable
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import as_json_value, default_catalogue
@@ -49,8 +50,6 @@ def list_datasets(
     if as_json:
         print_json({"datasets": [dataset_line(each) for each in chosen]})
         return
-    from tallgrass.cli.tables import say, show_table  # noqa: PLC0415 - rich is for tables only
-
     show_table(
         ("id", "title", "keys read", "buckets", "topics"),
         [
@@ -78,8 +77,6 @@ def show(invocation: Invocation, dataset_id: str, *, as_json: bool) -> None:
     if as_json:
         print_json(as_json_value(dataset))
         return
-    from tallgrass.cli.tables import show_facts  # noqa: PLC0415 - rich is for tables only
-
     show_facts(_facts(dataset), title=dataset.id)
 
 
@@ -166,8 +163,6 @@ def _is_in_use(config: Config, file: Path) -> bool:
 
 
 def _show_check(dataset: Dataset, read: Sequence[Example], *, is_known: bool) -> None:
-    from tallgrass.cli.tables import say, show_table  # noqa: PLC0415 - rich is for tables only
-
     show_table(
         ("example", "gives"), [(each.key, _given(each.found)) for each in read], wide=("example",)
     )

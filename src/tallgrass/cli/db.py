@@ -10,6 +10,7 @@ import click
 
 from tallgrass.bootstrap.stores import check_database, migrate_database
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.tables import Cell, say, show_facts, status
 from tallgrass.cli.text import print_json
 from tallgrass.errors import DatabaseUnusable
 from tallgrass.views.database import health_document
@@ -32,8 +33,6 @@ def migrate(invocation: Invocation, *, as_json: bool) -> None:
     if as_json:
         print_json({"place": place, "applied": applied})
         return
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
-
     if not applied:
         say(f"{place} is up to date.")
     for name in applied:
@@ -82,15 +81,11 @@ def backup(invocation: Invocation, *, folder: Path, queue_only: bool, as_json: b
     if as_json:
         print_json({"files": [asdict(each) for each in files]})
         return
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
-
     for each in files:
         say(f"{each.file}: {each.bytes:,} bytes of {each.source}, SHA-256 {each.sha256}")
 
 
 def _show(health: Health) -> None:
-    from tallgrass.cli.tables import Cell, show_facts, status  # noqa: PLC0415
-
     facts: list[tuple[str, Cell]] = [
         ("database", health.place),
         ("version", health.version),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tallgrass.bootstrap.drain_preparing import PreparedDrain
 from tallgrass.cli.hints import hint_lines
+from tallgrass.cli.tables import progress, say, show_table
 from tallgrass.cli.text import print_json, printable
 from tallgrass.queues.dead_letters import LETTERS_MAX
 from tallgrass.replay.dead_letter_plan import DrainPlan
@@ -42,8 +43,6 @@ def show_classes(
     if as_json:
         print_json(classes_document(queue, found, truncated=truncated))
         return
-    from tallgrass.cli.tables import say, show_table  # noqa: PLC0415 - rich is for tables only
-
     letters = sum(each.letters for each in found)
     say(f"{letters:,} dead letters of {queue}", "bold")
     if truncated:
@@ -128,8 +127,6 @@ def bar(letters: int) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda _letters: None
         return
-    from tallgrass.cli.tables import progress  # noqa: PLC0415 - rich is for terminals only
-
     with progress("draining", letters) as shown:
 
         def tell(done: int) -> None:

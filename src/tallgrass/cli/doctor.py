@@ -7,6 +7,7 @@ import click
 from tallgrass.bootstrap.audit_anchors import read_anchors
 from tallgrass.cli.failures import ERROR
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.tables import cell, say, show_table
 from tallgrass.cli.text import print_json
 from tallgrass.clock import system_clock
 from tallgrass.doctor.diagnosis import (
@@ -75,8 +76,6 @@ def _findings(
 
 
 def _show(findings: Sequence[Finding]) -> None:
-    from tallgrass.cli.tables import cell, say, show_table  # noqa: PLC0415
-
     show_table(
         ("check", "verdict", "seen"),
         [(one.name, cell(one.verdict.value, _STYLES[one.verdict]), one.seen) for one in findings],

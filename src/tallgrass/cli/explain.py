@@ -3,6 +3,7 @@
 import click
 
 from tallgrass.cli.invocation import examples, output_option
+from tallgrass.cli.tables import show_facts, show_table
 from tallgrass.cli.text import print_json
 from tallgrass.error_codes import CodeScope, ErrorCode, nearest, registry
 from tallgrass.errors import InvalidInput
@@ -42,8 +43,6 @@ def _explain(code: str, *, as_json: bool) -> None:
     if as_json:
         print_json(entry)
         return
-    from tallgrass.cli.tables import show_facts  # noqa: PLC0415 - rich is for tables only
-
     show_facts(
         [
             ("means", entry.meaning),
@@ -59,8 +58,6 @@ def _list_codes(*, as_json: bool) -> None:
     if as_json:
         print_json({"codes": entries})
         return
-    from tallgrass.cli.tables import show_table  # noqa: PLC0415
-
     show_table(
         ("code", "stands on", "means"),
         [(entry.code, _stands_on(entry), entry.meaning) for entry in entries],

@@ -21,6 +21,7 @@ from tallgrass.cli.invocation import (
 from tallgrass.cli.listing_options import bucket_option, prefix_option
 from tallgrass.cli.metrics_option import metrics_port_option
 from tallgrass.cli.stopping import told_to_stop
+from tallgrass.cli.tables import say, show_facts
 from tallgrass.cli.text import print_json, printable, tell
 from tallgrass.clock import format_instant, system_clock
 from tallgrass.errors import InvalidInput, TransientError
@@ -236,8 +237,6 @@ def _since(text: str, now: datetime) -> tuple[datetime, timedelta]:
 
 
 def _show(report: FollowReport, *, dry_run: bool) -> None:
-    from tallgrass.cli.tables import say, show_facts  # noqa: PLC0415 - rich is for tables only
-
     say(f"What following {'would do' if dry_run else 'did'}", "bold")
     waited = report.waited_for_message
     show_facts(

@@ -1,6 +1,5 @@
 """``tallgrass ingest``: run workers until they are told to stop."""
 
-import sys
 import threading
 from contextlib import closing
 from dataclasses import asdict
@@ -16,7 +15,8 @@ from tallgrass.cli.invocation import Invocation, examples, output_option, pass_i
 from tallgrass.cli.metrics_option import metrics_port_option
 from tallgrass.cli.outbox_view import dispatch_document, show_result
 from tallgrass.cli.stopping import told_to_stop
-from tallgrass.cli.text import hide_credentials, print_json
+from tallgrass.cli.tables import say, show_facts
+from tallgrass.cli.text import log_line, print_json
 from tallgrass.cli.worker_processes import run_processes
 from tallgrass.config import Config
 from tallgrass.errors import InvalidInput, UnknownRecord
@@ -125,12 +125,6 @@ def command(  # noqa: PLR0913 - one parameter an option
         show_result(delivered)
 
 
-def log_line(line: str) -> None:
-    """Write a line of the log in one piece: several processes share stderr."""
-    sys.stderr.write(hide_credentials(line))
-    sys.stderr.flush()
-
-
 def _require_drain(stores: Stores, config: Config, replay_run_id: str | None) -> None:
     """Refuse a run that is no drain, and a queue that is not the run's own."""
     if replay_run_id is None:
@@ -164,8 +158,6 @@ def _run_here(
 
 
 def _show(report: LoopReport, processes: int) -> None:
-    from tallgrass.cli.tables import say, show_facts  # noqa: PLC0415 - rich is for tables only
-
     say("What this run did", "bold")
     show_facts(
         [

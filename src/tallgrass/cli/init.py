@@ -8,6 +8,7 @@ import click
 
 from tallgrass.canonical_json import canonical_text
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.tables import say
 from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.config import DEFAULT_FILE
@@ -37,8 +38,6 @@ def command(invocation: Invocation, *, force: bool, as_json: bool) -> None:
     if as_json:
         print_json({"file": str(path), "settings": len(SETTINGS)})
         return
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
-
     say(f"Wrote {path} with {len(SETTINGS)} settings. Next:")
     say("  tallgrass config show    each value and where it came from")
     say("  tallgrass db migrate     make the tables")

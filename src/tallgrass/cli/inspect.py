@@ -10,6 +10,7 @@ from tallgrass.cli.failures import ERROR
 from tallgrass.cli.inspect_key import key
 from tallgrass.cli.inspect_object import object_command
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.tables import say, show_facts, show_table
 from tallgrass.cli.text import print_json
 from tallgrass.clock import system_clock
 from tallgrass.error_codes import lookup
@@ -81,8 +82,6 @@ def _content(source: str) -> bytes:
 
 
 def _show(found: ParsedMessage) -> None:
-    from tallgrass.cli.tables import say, show_facts, show_table  # noqa: PLC0415 - not for JSON
-
     for unit in found.units:
         reference = unit.object_ref
         show_facts(

@@ -9,6 +9,7 @@ import click
 from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.cli.failures import ERROR
 from tallgrass.cli.invocation import Invocation, examples, json_output_option, pass_invocation
+from tallgrass.cli.tables import show_facts
 from tallgrass.cli.text import json_bytes, json_line, printable
 from tallgrass.datasets.key_report import KeyReport
 from tallgrass.errors import InvalidInput
@@ -86,8 +87,6 @@ def _print(answers: Iterable[KeyReport | KeyFault], *, one: bool) -> int:
 
 
 def _show(answers: Iterable[KeyReport | KeyFault]) -> int:
-    from tallgrass.cli.tables import show_facts  # noqa: PLC0415 - not for JSON
-
     faults = 0
     for answer in answers:
         if isinstance(answer, KeyFault):

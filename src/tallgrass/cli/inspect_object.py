@@ -12,6 +12,7 @@ from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.workers import open_file_reader
 from tallgrass.cli.failures import ERROR
 from tallgrass.cli.invocation import Invocation, examples, json_output_option, pass_invocation
+from tallgrass.cli.tables import say, show_facts, show_table, status
 from tallgrass.cli.text import print_json, printable
 from tallgrass.clock import system_clock
 from tallgrass.datasets.key_grammar import KeyMatch
@@ -156,8 +157,6 @@ def _compared(index: bytes, grib2: Path) -> Verdict:
 
 
 def _show(answer: dict[str, Any], uri: str) -> None:
-    from tallgrass.cli.tables import say, show_facts, show_table, status  # noqa: PLC0415
-
     evidence = answer["evidence"] or {}
     facts = [("size", evidence.get("size")), ("etag", evidence.get("etag"))]
     facts += [(name, _told(value)) for name, value in evidence.get("header", {}).items()]

@@ -5,6 +5,7 @@ import click
 from tallgrass.cli.invocation import FiniteRange, Invocation, examples, pass_invocation
 from tallgrass.cli.metrics_option import PORT_MAX
 from tallgrass.cli.stopping import told_to_stop
+from tallgrass.cli.text import log_line
 
 #: Where programs that speak OpenTelemetry answer Prometheus.
 PORT = 9464
@@ -45,7 +46,6 @@ def serve(invocation: Invocation, *, host: str | None, port: int | None, every_s
     from tallgrass.bootstrap.health_metrics import collecting_health  # noqa: PLC0415 - help is quick
     from tallgrass.bootstrap.stores import open_current_stores  # noqa: PLC0415
     from tallgrass.bootstrap.telemetry import chosen_port, open_recorder  # noqa: PLC0415
-    from tallgrass.cli.ingest import log_line  # noqa: PLC0415
 
     config = invocation.use({"telemetry.metrics_host": host})
     # A database that cannot be used is told before anybody asks.

@@ -15,6 +15,7 @@ from tallgrass.cli.invocation import (
     pass_invocation,
 )
 from tallgrass.cli.nodes_folder import folder_option, nodes_folder
+from tallgrass.cli.tables import cell, say, show_table
 from tallgrass.cli.text import print_json
 from tallgrass.nodes.error_budget import BudgetPolicy, ErrorBudgets
 from tallgrass.nodes.wal_store import WalStore
@@ -78,8 +79,6 @@ def _rebuilt(budgets: ErrorBudgets, root: Path) -> int:
 
 
 def _show(shown: Sequence[Mapping[str, Any]], root: Path, added: int | None) -> None:
-    from tallgrass.cli.tables import cell, say, show_table  # noqa: PLC0415 - not for JSON
-
     if added is not None:
         say(f"{added:,} outcomes added.")
     if not shown:

@@ -12,6 +12,7 @@ from tallgrass.cli.invocation import (
     pass_invocation,
 )
 from tallgrass.cli.nodes_folder import folder_option, nodes_folder
+from tallgrass.cli.tables import say
 from tallgrass.cli.text import plain, print_json
 from tallgrass.clock import system_clock
 from tallgrass.errors import InvalidInput
@@ -112,6 +113,4 @@ def _removed(opened: FolderCache, removed: int, *, as_json: bool) -> None:
 
 
 def _say(text: str) -> None:
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - nothing of it is needed for JSON
-
     say(text)

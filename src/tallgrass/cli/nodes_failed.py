@@ -12,6 +12,7 @@ from tallgrass.cli.governed_options import approval_option
 from tallgrass.cli.identity import proved
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.nodes_folder import folder_option, nodes_folder
+from tallgrass.cli.tables import say, show_table
 from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_whole
 
@@ -66,8 +67,6 @@ def plan_clear(
     if as_json:
         print_json({**plan.document(), "sha256": plan.sha256, "file": str(file)})
         return
-    from tallgrass.cli.tables import say, show_table  # noqa: PLC0415 - rich is for tables only
-
     show_table(
         ("task", "failed", "because", "compensation", "effects"),
         [
@@ -122,8 +121,6 @@ def plan_rerun_command(
     if as_json:
         print_json({**plan.document(), "sha256": plan.sha256, "file": str(file)})
         return
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
-
     say(f"To ask: tallgrass approvals request --plan {file} --reason …")
 
 
@@ -168,6 +165,4 @@ def clear_failed(
     if as_json:
         print_json({"run_id": run_id, "node_id": node_id, "cleared": cleared})
         return
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
-
     say(f"Cleared {cleared} task{'s' * (cleared > 1)} of {node_id}: its run may go on.")

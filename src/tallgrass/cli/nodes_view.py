@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tallgrass.cli.tables import cell, say, show_facts, show_table
 from tallgrass.nodes.rebuild import Rebuilt
 from tallgrass.nodes.run_summary import RunSummary
 
@@ -22,8 +23,6 @@ _SHORT = 16
 
 def show_runs(found: Sequence[RunSummary], root: Path, *, status: str | None, more: bool) -> None:
     """Print runs under their columns, and that there are more."""
-    from tallgrass.cli.tables import cell, say, show_table  # noqa: PLC0415 - not for JSON
-
     if not found:
         say(f"No run below {root}{f' is {status}' if status else ''}.")
         return
@@ -43,8 +42,6 @@ def show_runs(found: Sequence[RunSummary], root: Path, *, status: str | None, mo
 
 def show_run(summary: RunSummary, tasks: Sequence[Mapping[str, Any]]) -> None:
     """Print a run: its state, then its tasks in the order in which they were begun."""
-    from tallgrass.cli.tables import cell, show_facts, show_table  # noqa: PLC0415 - not for JSON
-
     show_facts(
         [
             ("status", cell(summary.status.value, _STYLES[summary.status.value])),
@@ -66,8 +63,6 @@ def show_run(summary: RunSummary, tasks: Sequence[Mapping[str, Any]]) -> None:
 
 def show_tasks(tasks: Sequence[Mapping[str, Any]]) -> None:
     """Print all that is known of tasks but their values."""
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - not for JSON
-
     for number, task in enumerate(tasks):
         if number:
             say()
@@ -81,8 +76,6 @@ def show_tasks(tasks: Sequence[Mapping[str, Any]]) -> None:
 
 def show_rebuilt(done: Sequence[Rebuilt], problems: Mapping[str, Mapping[str, str]]) -> None:
     """Print what a rebuild changed, and which runs it could not read."""
-    from tallgrass.cli.tables import say, show_table  # noqa: PLC0415 - not for JSON
-
     changed = [each for each in done if each.changed]
     say(f"{len(done):,} runs looked at, {len(changed):,} changed.")
     if changed:
@@ -107,8 +100,6 @@ def _effects(task: Mapping[str, Any]) -> str:
 
 
 def _show_facts(task: Mapping[str, Any]) -> None:
-    from tallgrass.cli.tables import cell, show_facts  # noqa: PLC0415 - not for JSON
-
     failed = task["failed"]
     facts = [
         ("status", cell(task["status"], _STYLES[task["status"]])),
@@ -128,8 +119,6 @@ _FACTS = (
 
 
 def _show_attempts(attempts: Sequence[Mapping[str, Any]]) -> None:
-    from tallgrass.cli.tables import show_table  # noqa: PLC0415 - not for JSON
-
     if not attempts:
         return
     show_table(
@@ -145,8 +134,6 @@ def _show_attempts(attempts: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _show_listed(title: str, entries: Sequence[Mapping[str, Any]]) -> None:
-    from tallgrass.cli.tables import say, show_facts  # noqa: PLC0415 - not for JSON
-
     if not entries:
         return
     say(title, "bold")

@@ -37,7 +37,7 @@ from tallgrass.cli.outbox_view import (
     show_status,
 )
 from tallgrass.cli.stopping import told_to_stop
-from tallgrass.cli.text import print_json
+from tallgrass.cli.text import log_line, print_json
 from tallgrass.clock import system_clock
 from tallgrass.outbox.dispatch_loop import DispatchUntil
 from tallgrass.outbox.dispatch_rules import DeliveryState
@@ -84,8 +84,6 @@ def dispatch_events(
     until = DispatchUntil.STOPPED
     if once or drain:
         until = DispatchUntil.ONCE if once else DispatchUntil.DRAINED
-    from tallgrass.cli.ingest import log_line  # noqa: PLC0415 - loads the worker
-
     config = invocation.config
     with (
         told_to_stop() as stop,

@@ -13,6 +13,7 @@ from tallgrass.cli.release_folder import (
     one_export_at_a_time,
     release_options,
 )
+from tallgrass.cli.tables import say
 from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.outbox.deliveries import LedgerEntry
@@ -53,8 +54,6 @@ def export(invocation: Invocation, *, folder: Path, release: str, as_json: bool)
         files = [str(folder / LEDGER), str(telemetry)]
         print_json({"attempts": written, "files": files})
         return
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
-
     say(f"{written:,} attempts written to {folder / LEDGER}")
     say(f"and to {telemetry}")
 

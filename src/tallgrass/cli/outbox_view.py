@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from tallgrass.bootstrap.outbox import DispatchResult
 from tallgrass.bootstrap.outbox_status import OutboxStatus, age_s
+from tallgrass.cli.tables import cell, say, show_facts, show_table
 from tallgrass.cli.text import duration, plain, printable
 from tallgrass.governance.switches import ALL_DATASETS
 from tallgrass.outbox.deliveries import Requeued, StoredDelivery, TargetCounts, WholeDelivery
@@ -34,8 +35,6 @@ def dispatch_document(result: DispatchResult) -> dict[str, object]:
 
 def show_status(status: OutboxStatus) -> None:
     """Print a line a target, and below what keeps events."""
-    from tallgrass.cli.tables import cell, say, show_table  # noqa: PLC0415 - rich is for tables
-
     rows = []
     for name in status.names:
         one = status.counts_of(name)
@@ -61,8 +60,6 @@ def show_status(status: OutboxStatus) -> None:
 
 def say_stopped(datasets: Sequence[str]) -> None:
     """Tell whose events a switch holds."""
-    from tallgrass.cli.tables import cell, say  # noqa: PLC0415
-
     if datasets:
         whose = "all datasets" if ALL_DATASETS in datasets else ", ".join(datasets)
         say(cell(f"Dispatch is switched off for {whose}: `tallgrass switches list`.", "yellow"))
@@ -86,8 +83,6 @@ def _oddities(status: OutboxStatus, name: str) -> Iterator[tuple[str, str]]:
 
 def show_page(page: Sequence[StoredDelivery], next_cursor: str | None) -> None:
     """Print a page of deliveries, one a line."""
-    from tallgrass.cli.tables import cell, say, show_table  # noqa: PLC0415
-
     if not page:
         say("No events match.")
         return
@@ -116,8 +111,6 @@ def show_page(page: Sequence[StoredDelivery], next_cursor: str | None) -> None:
 
 def show_delivery(whole: WholeDelivery) -> None:
     """Print one event with its attempts and its payload."""
-    from tallgrass.cli.tables import cell, say, show_facts, show_table  # noqa: PLC0415
-
     one, event = whole.delivery, whole.event
     show_facts(
         [
@@ -157,8 +150,6 @@ def show_delivery(whole: WholeDelivery) -> None:
 
 def show_result(result: DispatchResult) -> None:
     """Print what dispatchers did and what they leave."""
-    from tallgrass.cli.tables import say, show_facts  # noqa: PLC0415
-
     report = result.report
     say("What this run delivered", "bold")
     show_facts(
@@ -181,8 +172,6 @@ def show_result(result: DispatchResult) -> None:
 
 def show_requeued(done: Requeued) -> None:
     """Print how many events are due again, and why others are not."""
-    from tallgrass.cli.tables import cell, say  # noqa: PLC0415
-
     say(f"{len(done.requeued):,} events are due again.")
     for name, state in done.left_out.items():
         say(cell(f"{name}: {'there is no such event' if state is None else state.value}", "yellow"))

@@ -12,6 +12,7 @@ from typing import BinaryIO
 from tallgrass.bootstrap.planning import Plan
 from tallgrass.bootstrap.previewing import Preview
 from tallgrass.cli.hints import hint_lines
+from tallgrass.cli.tables import progress
 from tallgrass.cli.text import json_bytes, printable
 from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.replay.plan import Candidate, PlanAction, PlannedAction
@@ -109,8 +110,6 @@ def _progress(rows: _Rows) -> Iterator[_Rows]:
     if not sys.stderr.isatty() or sys.stdout.isatty():
         yield rows
         return
-    from tallgrass.cli.tables import progress  # noqa: PLC0415 - rich is for terminals only
-
     with progress("planning", None) as bar:
 
         def counted() -> _Rows:

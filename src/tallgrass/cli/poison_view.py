@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
+from tallgrass.cli.tables import cell, say, show_facts, show_table
 from tallgrass.cli.text import printable
 from tallgrass.intake.poison import POISON_BYTES_MAX, StoredPoison
 from tallgrass.poison_feeding import Candidate
@@ -14,8 +15,6 @@ _STATE_STYLES = {"open": "yellow", "begun": "red", "fed": "green"}
 
 def show_page(messages: Sequence[StoredPoison], next_cursor: int | None) -> None:
     """Print a page of messages, one a line."""
-    from tallgrass.cli.tables import cell, say, show_table  # noqa: PLC0415 - rich is for tables
-
     if not messages:
         say("No poison messages match.")
         return
@@ -43,8 +42,6 @@ def show_page(messages: Sequence[StoredPoison], next_cursor: int | None) -> None
 
 def show_message(message: StoredPoison) -> None:
     """Print a message's facts."""
-    from tallgrass.cli.tables import cell, show_facts  # noqa: PLC0415
-
     show_facts(
         [
             ("state", cell(message.state.value, _STATE_STYLES[message.state])),
@@ -66,8 +63,6 @@ def show_message(message: StoredPoison) -> None:
 
 def show_body(message: StoredPoison, body: bytes) -> None:
     """Print a body: text with escapes for what would steer the terminal, else hexadecimal."""
-    from tallgrass.cli.tables import say  # noqa: PLC0415
-
     text = body_text(message, body)
     say("Body" if text is not None else "Body (no text: hexadecimal)", "bold")
     # Indented, so that no line of it can be taken for one of ours.
@@ -86,8 +81,6 @@ def show_feeding(
     untold: int,
 ) -> None:
     """Print what became of each message, then how many of each."""
-    from tallgrass.cli.tables import cell, say, show_table  # noqa: PLC0415
-
     if not details:
         say("No poison message waits to be fed.")
         return

@@ -22,6 +22,7 @@ from tallgrass.cli.invocation import (
     page_options,
     pass_invocation,
 )
+from tallgrass.cli.tables import cell, say, show_facts, show_table
 from tallgrass.cli.text import print_json
 from tallgrass.error_codes import lookup
 from tallgrass.ledger.vocabulary import Status
@@ -156,8 +157,6 @@ def release(
 
 
 def _show_page(records: Sequence[WalRecord], next_cursor: str | None, *, whole: bool) -> None:
-    from tallgrass.cli.tables import cell, say, show_table  # noqa: PLC0415 - rich is for tables
-
     if not records:
         say("No unit is in quarantine." if whole else "No unit in quarantine matches.")
         return
@@ -183,8 +182,6 @@ def _show_page(records: Sequence[WalRecord], next_cursor: str | None, *, whole: 
 
 
 def _show_unit(record: WalRecord, held: HistoryEvent) -> None:
-    from tallgrass.cli.tables import say, show_facts  # noqa: PLC0415 - rich is for tables only
-
     code = record.last_error_code
     show_facts(
         [
@@ -206,8 +203,6 @@ def _show_unit(record: WalRecord, held: HistoryEvent) -> None:
 
 
 def _say_held(held: Moved) -> None:
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
-
     for wal_id in held.done:
         say(f"Held {wal_id}.")
     for wal_id, error in held.refused.items():
@@ -215,8 +210,6 @@ def _say_held(held: Moved) -> None:
 
 
 def _say_released(released: Released) -> None:
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
-
     for wal_id in released.wal_ids:
         say(f"Released {wal_id}.")
     say("They are due now: a running worker takes them.", style="dim")

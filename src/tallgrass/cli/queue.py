@@ -13,6 +13,7 @@ from tallgrass.bootstrap.queue_report import (
     require_queue,
 )
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.tables import show_facts
 from tallgrass.cli.text import duration, print_json
 from tallgrass.clock import system_clock
 from tallgrass.config import Config
@@ -42,8 +43,6 @@ def status(invocation: Invocation, *, queue: str | None, as_json: bool) -> None:
 
 
 def _show(config: Config, found: QueueStatus, now: datetime) -> None:
-    from tallgrass.cli.tables import show_facts  # noqa: PLC0415 - rich is for tables only
-
     show_facts(
         [
             ("kind", queue_kind(config)),

@@ -25,6 +25,7 @@ from tallgrass.cli.listing_options import (
     prefix_option,
 )
 from tallgrass.cli.reconcile_plan import FINDINGS, PlanFolder
+from tallgrass.cli.tables import cell, progress, say, show_facts
 from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_folder
 from tallgrass.clock import format_instant, system_clock
@@ -184,8 +185,6 @@ def _progress() -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from tallgrass.cli.tables import progress  # noqa: PLC0415 - rich is for terminals only
-
     with progress("comparing objects", None) as bar:
         yield lambda done: bar.update(bar.task_ids[0], completed=done) if bar is not None else None
 
@@ -196,8 +195,6 @@ def _show(
     commands: list[str],
     request: ReconcileRequest,
 ) -> None:
-    from tallgrass.cli.tables import cell, say, show_facts  # noqa: PLC0415
-
     for finding in findings:
         what = finding.object_uri or finding.wal_id or (finding.start and f"{finding.start:%FT%TZ}")
         say(cell(f"{finding.kind.value}  {what}  {finding.detail}"))

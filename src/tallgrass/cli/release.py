@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from tallgrass.cli.invocation import examples, output_option
+from tallgrass.cli.tables import cell, say, show_facts
 from tallgrass.cli.text import print_json
 from tallgrass.errors import ReleaseBroken
 from tallgrass.release.verify import ReleaseReport, Signature, verify_release
@@ -67,8 +68,6 @@ def _document(report: ReleaseReport) -> dict[str, object]:
 
 
 def _show(folder: Path, report: ReleaseReport) -> None:
-    from tallgrass.cli.tables import cell, say, show_facts  # noqa: PLC0415 - rich is for tables only
-
     manifest = report.manifest
     said, colour = _SAID[report.signature]
     show_facts(

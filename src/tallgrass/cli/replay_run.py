@@ -27,6 +27,7 @@ from tallgrass.cli.hints import hint_lines
 from tallgrass.cli.identity import acting, actor_option
 from tallgrass.cli.invocation import FiniteRange, Invocation
 from tallgrass.cli.stopping import told_to_stop
+from tallgrass.cli.tables import progress
 from tallgrass.cli.text import print_json, printable
 from tallgrass.errors import GuardRefused
 from tallgrass.governance.actors import Acting
@@ -258,8 +259,6 @@ def _bar(prepared: Prepared) -> Iterator[Callable[[RunReport], None]]:
     if not sys.stderr.isatty():
         yield lambda _report: None
         return
-    from tallgrass.cli.tables import progress  # noqa: PLC0415 - rich is for terminals only
-
     with progress("replaying", prepared.order.planned) as bar:
 
         def tell(report: RunReport) -> None:

@@ -13,6 +13,7 @@ from tallgrass.cli.invocation import (
     pass_invocation,
 )
 from tallgrass.cli.replay_run import going_on, show_report
+from tallgrass.cli.tables import say, show_table
 from tallgrass.cli.text import print_json, printable
 from tallgrass.clock import format_instant
 from tallgrass.replay.run import RunRecord, report_of
@@ -39,8 +40,6 @@ def list_runs(invocation: Invocation, *, limit: int, after: str | None, as_json:
         told = [run_document(run, report) for run, report in found]
         print_json({"runs": told, "next_cursor": more})
         return
-    from tallgrass.cli.tables import say, show_table  # noqa: PLC0415 - rich is for people only
-
     if not found:
         say("There are no runs." if after is None else "There are no more runs.")
         return

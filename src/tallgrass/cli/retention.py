@@ -32,6 +32,7 @@ from tallgrass.cli.retention_view import (
     show_rows,
 )
 from tallgrass.cli.stopping import told_to_stop
+from tallgrass.cli.tables import progress, say
 from tallgrass.cli.text import json_line, print_json
 from tallgrass.inventory.retention import ArchiveKind, Planned, kinds_named
 from tallgrass.views.retention import archive_document, plan_document
@@ -240,8 +241,6 @@ def _bar(total: int | None) -> Iterator[Callable[[Step], None]]:
     if not sys.stderr.isatty():
         yield lambda _step: None
         return
-    from tallgrass.cli.tables import progress  # noqa: PLC0415 - rich is for terminals only
-
     with progress("archiving", total) as bar:
 
         def tell(step: Step) -> None:
@@ -262,6 +261,4 @@ def _report_plan(
         print_json({"dry_run": True, **counted})
         return
     show_plan(planned, items)
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
-
     say(f"Nothing was written. {would:,} rows would leave.")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tallgrass.cli.tables import cell, say, show_facts, show_table
 from tallgrass.cli.text import printable
 from tallgrass.inventory.retention import KEY_OF, TIME_OF, Archive, ArchiveKind, Planned
 from tallgrass.views.retention import state_of
@@ -10,8 +11,6 @@ from tallgrass.views.retention import state_of
 
 def show_plan(planned: Sequence[Planned], items: Mapping[str, int]) -> None:
     """Print one line a kind, and one for each dataset whose items expire."""
-    from tallgrass.cli.tables import say, show_table  # noqa: PLC0415 - rich is for tables only
-
     show_table(
         ("kind", "older than", "rows", "bytes", "first", "last", "begun"),
         [
@@ -36,8 +35,6 @@ def show_plan(planned: Sequence[Planned], items: Mapping[str, int]) -> None:
 
 def show_applied(archives: Sequence[Archive], items: Mapping[str, int]) -> None:
     """Print what a call archived and removed, and which items it marked."""
-    from tallgrass.cli.tables import say  # noqa: PLC0415
-
     for dataset, count in items.items():
         say(f"{printable(dataset)}: {count:,} items were marked as expired.")
     if not archives:
@@ -49,8 +46,6 @@ def show_applied(archives: Sequence[Archive], items: Mapping[str, int]) -> None:
 
 def show_archives(archives: Sequence[Archive]) -> None:
     """Print one line an archive."""
-    from tallgrass.cli.tables import say, show_table  # noqa: PLC0415
-
     if not archives:
         say("There are no archives.")
         return
@@ -77,8 +72,6 @@ def show_archives(archives: Sequence[Archive]) -> None:
 
 def show_archive(archive: Archive, rows: Sequence[dict[str, Any]]) -> None:
     """Print an archive whose file was checked, and rows of it."""
-    from tallgrass.cli.tables import cell, show_facts  # noqa: PLC0415
-
     show_facts(
         [
             ("archive", archive.archive_id),
@@ -98,8 +91,6 @@ def show_archive(archive: Archive, rows: Sequence[dict[str, Any]]) -> None:
 
 def show_rows(rows: Sequence[tuple[Archive, dict[str, Any]]]) -> None:
     """Print archived rows, one line each."""
-    from tallgrass.cli.tables import say, show_table  # noqa: PLC0415
-
     if not rows:
         say("No archived row matches.")
         return

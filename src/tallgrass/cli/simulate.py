@@ -17,6 +17,7 @@ from tallgrass.cli.invocation import (
     output_option,
     pass_invocation,
 )
+from tallgrass.cli.tables import progress, say, show_facts
 from tallgrass.cli.text import json_bytes, print_json
 from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.config import Config
@@ -163,8 +164,6 @@ def _make(feed: Feed, folder: Path, queue: str | None, invocation: Invocation) -
 @contextmanager
 def _counted_aloud(what: str, total: int) -> Iterator[Callable[[], None]]:
     """Show a bar to whoever looks; what is yielded moves it on."""
-    from tallgrass.cli.tables import progress  # noqa: PLC0415 - rich is for people only
-
     with progress(what, total) as bar:
         yield (lambda: None) if bar is None else (lambda: bar.advance(bar.task_ids[0]))
 
@@ -213,8 +212,6 @@ def _counted(words: Iterator[str]) -> dict[str, int]:
 
 
 def _show(made: _Made) -> None:
-    from tallgrass.cli.tables import say, show_facts  # noqa: PLC0415 - rich is for tables only
-
     manifest = made.manifest
     fates = _counted(unit.fate for unit in manifest.units)
     expected = _counted(unit.expected for unit in manifest.units)

@@ -13,6 +13,7 @@ from tallgrass.cli.invocation import (
     output_option,
     pass_invocation,
 )
+from tallgrass.cli.tables import cell, say, show_table
 from tallgrass.cli.text import duration, print_json
 from tallgrass.clock import system_clock
 from tallgrass.telemetry.slo import WINDOW_DAYS, SloState, Zone
@@ -78,8 +79,6 @@ def _states(
 
 
 def _show(states: Sequence[SloState]) -> None:
-    from tallgrass.cli.tables import cell, say, show_table  # noqa: PLC0415
-
     show_table(
         ("promise", "events", "bad", "P90", "budget left", "zone"),
         [

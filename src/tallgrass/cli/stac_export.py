@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.tables import progress
+from tallgrass.cli.text import json_bytes
+from tallgrass.cli.whole_files import appearing_folder, appearing_whole
+from tallgrass.views.times import range_of_days
 
 if TYPE_CHECKING:
     from tallgrass.bootstrap.views import CatalogView
@@ -121,7 +125,6 @@ def _target(form: str, folder: str | None, file: str | None) -> str:
 
 def _search(collections: Sequence[str], bbox: str | None, times: str | None) -> "ItemSearch":
     from tallgrass.stac.search import ItemSearch, time_range_of  # noqa: PLC0415
-    from tallgrass.views.times import range_of_days  # noqa: PLC0415 - help is quick
 
     since, until = (None, None) if times is None else time_range_of(range_of_days(times))
     place = None
@@ -142,8 +145,6 @@ def _write(
 ) -> _Written:
     if wanted.format == STATIC:
         return _write_static(invocation, view, wanted, advance)
-    from tallgrass.cli.whole_files import appearing_whole  # noqa: PLC0415
-
     stdout = wanted.target == STDIO
     place = nullcontext(sys.stdout.buffer) if stdout else appearing_whole(Path(wanted.target))
     with place as target:
@@ -167,7 +168,6 @@ def _write_static(
 ) -> _Written:
     from tallgrass.bootstrap.catalog import dataset_folders  # noqa: PLC0415
     from tallgrass.bootstrap.datasets import open_catalogue  # noqa: PLC0415
-    from tallgrass.cli.whole_files import appearing_folder  # noqa: PLC0415
     from tallgrass.stac.export import is_export, write_static  # noqa: PLC0415
 
     folders = dataset_folders(open_catalogue(invocation.config))
@@ -197,8 +197,6 @@ def _progress(view: "CatalogView", search: "ItemSearch") -> Iterator[_Advance]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from tallgrass.cli.tables import progress  # noqa: PLC0415
-
     names = search.collections
     extents = view.extents(search)
     total = sum(each.items for name, each in extents.items() if names is None or name in names)
@@ -208,8 +206,6 @@ def _progress(view: "CatalogView", search: "ItemSearch") -> Iterator[_Advance]:
 
 def _report(written: _Written, *, as_json: bool) -> None:
     """Say what was written: on stdout, unless the export itself went there."""
-    from tallgrass.cli.text import json_bytes  # noqa: PLC0415
-
     stream = sys.stderr if written.target == STDIO else sys.stdout
     if as_json:
         stream.write(json_bytes(written).decode())

@@ -14,6 +14,9 @@ from tallgrass.cli.invocation import (
     output_option,
     pass_invocation,
 )
+from tallgrass.cli.stopping import told_to_stop
+from tallgrass.cli.tables import progress
+from tallgrass.cli.text import hide_credentials, print_json, printable, tell
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -100,7 +103,6 @@ def project(  # noqa: PLR0913 - one parameter an option
 
 def _run(projector: "Projector", every_s: float | None) -> None:
     from tallgrass.bootstrap.projecting import Following  # noqa: PLC0415
-    from tallgrass.cli.stopping import told_to_stop  # noqa: PLC0415
 
     with told_to_stop() as stop:
 
@@ -124,8 +126,6 @@ class _Shown:
     @contextmanager
     def over(self, stores: "Stores") -> Iterator[None]:
         """Show it until the end of the block."""
-        from tallgrass.cli.tables import progress  # noqa: PLC0415
-
         lag = stores.catalog.projection_lag()
         # Before the first copy nobody has counted.
         with progress("copying items", lag.items if lag else None) as self._bar:
@@ -138,8 +138,6 @@ class _Shown:
 
 
 def _failed(error: "TransientError") -> None:
-    from tallgrass.cli.text import hide_credentials, printable, tell  # noqa: PLC0415
-
     tell(f"{printable(hide_credentials(str(error)))}; trying again\n")
 
 
@@ -154,8 +152,6 @@ def _words(report: "ProjectionReport", version: str) -> str:
 
 
 def _tell(document: dict[str, object], words: str, *, as_json: bool) -> None:
-    from tallgrass.cli.text import print_json  # noqa: PLC0415
-
     if as_json:
         print_json(document)
     else:

@@ -1,5 +1,6 @@
 """``tallgrass stac serve``: the catalog as a STAC API, read only."""
 
+import signal
 import socket
 import sys
 from types import FrameType
@@ -42,8 +43,6 @@ def serve(invocation: Invocation, *, host: str, port: int) -> None:
 
 
 def _run(app: object, listener: socket.socket) -> None:
-    import signal  # noqa: PLC0415
-
     import uvicorn  # noqa: PLC0415 - optional extra
 
     class Server(uvicorn.Server):

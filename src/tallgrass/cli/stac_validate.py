@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 
 from tallgrass.bootstrap.validating import ValidationReport, judge_catalog
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.tables import progress
+from tallgrass.cli.text import print_json, printable
 
 if TYPE_CHECKING:
     from tallgrass.stac.validation import StacValidator
@@ -89,7 +92,6 @@ def _judge_catalog(
     report: ValidationReport,
 ) -> None:
     from tallgrass.bootstrap.datasets import open_catalogue  # noqa: PLC0415
-    from tallgrass.cli.tables import progress  # noqa: PLC0415
 
     catalogue = open_catalogue(invocation.config)
     with (
@@ -123,8 +125,6 @@ def _files_in(folder: Path) -> Iterator[Path]:
 
 def _values_in(file: Path, report: ValidationReport) -> Iterator[tuple[str, Any]]:
     """Yield what a file holds; what is no JSON counts as invalid."""
-    import orjson  # noqa: PLC0415
-
     from tallgrass.stac.validation import Problem, Verdict  # noqa: PLC0415
 
     parts = [(str(file), file.read_bytes())] if file.suffix not in _LINES else _lines(file)
@@ -151,8 +151,6 @@ def _name(place: str, document: Any) -> str:
 
 
 def _show(report: ValidationReport, *, as_json: bool) -> None:
-    from tallgrass.cli.text import print_json, printable  # noqa: PLC0415
-
     if as_json:
         print_json(report)
         return

@@ -17,7 +17,9 @@ from tallgrass.cli.invocation import (
     pass_invocation,
 )
 from tallgrass.cli.stopping import told_to_stop
+from tallgrass.cli.tables import Cell, cell, say, show_facts, show_table
 from tallgrass.cli.text import duration, hide_credentials, json_line, print_json, printable
+from tallgrass.cli.wal_tables import show_counts
 from tallgrass.cli.watching import Pace, watch
 from tallgrass.clock import Clock, format_instant, system_clock
 from tallgrass.intake.poison import PoisonState
@@ -123,9 +125,6 @@ def _look(invocation: Invocation, queue: str | None, clock: Clock) -> Overview:
 
 
 def _show(found: Overview) -> None:
-    from tallgrass.cli.tables import Cell, cell, say, show_facts, show_table  # noqa: PLC0415
-    from tallgrass.cli.wal_tables import show_counts  # noqa: PLC0415
-
     stats, queue = found.stats, found.queue
     show_counts(stats)
     show_facts(

@@ -6,6 +6,7 @@ from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.switching import turn_switches
 from tallgrass.cli.identity import acting, actor_option
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.tables import cell, say, show_table
 from tallgrass.cli.text import print_json
 from tallgrass.governance.switches import ALL_DATASETS, KillSwitch, SwitchScope
 
@@ -181,8 +182,6 @@ def _report_freeze(word: str, scopes: list[SwitchScope], *, as_json: bool) -> No
     if as_json:
         print_json({word: scopes})
         return
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
-
     named = ", ".join(scope.value for scope in scopes)
     if word == "frozen":
         say(f"Frozen: {named}." if scopes else "Everything was stopped already.")
@@ -192,8 +191,6 @@ def _report_freeze(word: str, scopes: list[SwitchScope], *, as_json: bool) -> No
 
 
 def _show(switches: list[KillSwitch]) -> None:
-    from tallgrass.cli.tables import cell, say, show_table  # noqa: PLC0415
-
     if not switches:
         say("No switch is on: everything runs.")
         return

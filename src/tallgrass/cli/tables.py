@@ -1,4 +1,7 @@
-"""Tables and progress for people. Nothing here is imported for JSON."""
+"""Tables and progress for people.
+
+rich is imported by the first line that is drawn: JSON and `--help` do not pay for it.
+"""
 
 import errno
 import sys
@@ -6,20 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
-
-from rich import box
-from rich.console import Console, JustifyMethod
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-)
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, TypeAlias
 
 from tallgrass.cli.text import printable, wants_colour
+
+if TYPE_CHECKING:
+    from rich.console import Console, JustifyMethod
+    from rich.progress import Progress
+    from rich.table import Table
+    from rich.text import Text
 
 #: A pipe has no width: no line is cut for it.
 _PIPE_WIDTH = 10_000
@@ -36,22 +34,23 @@ STATUS_STYLES = {
     "quarantined": "red",
 }
 
-Cell = str | int | float | datetime | Text | None
-
-
-class _Output(Console):
-    """Raises an error when the reader of the output has gone, and lets the caller decide."""
-
-    def on_broken_pipe(self) -> None:
-        """Raise what happened; rich would end the program."""
-        raise BrokenPipeError(errno.EPIPE, "nobody reads the output")
+Cell: TypeAlias = "str | int | float | datetime | Text | None"
 
 
 @cache
-def console() -> Console:
+def console() -> "Console":
     """Return stdout as rich sees it: colours on a terminal only, data never read as markup."""
+    from rich.console import Console  # noqa: PLC0415 - see above
+
+    class Output(Console):
+        """Raises an error when the reader of the output has gone, and lets the caller decide."""
+
+        def on_broken_pipe(self) -> None:
+            """Raise what happened; rich would end the program."""
+            raise BrokenPipeError(errno.EPIPE, "nobody reads the output")
+
     terminal = sys.stdout.isatty()
-    return _Output(
+    return Output(
         file=sys.stdout,
         width=None if terminal else _PIPE_WIDTH,
         color_system="auto" if wants_colour(sys.stdout) else None,
@@ -68,8 +67,10 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def cell(value: Cell, style: str = "") -> Text:
+def cell(value: Cell, style: str = "") -> "Text":
     """Return a value as a cell that cannot steer the terminal."""
+    from rich.text import Text  # noqa: PLC0415 - see above
+
     if isinstance(value, Text):
         return value
     if value is None:
@@ -81,8 +82,10 @@ def cell(value: Cell, style: str = "") -> Text:
     return Text(printable(str(value)), style=style)
 
 
-def status(word: str, note: str = "") -> Text:
+def status(word: str, note: str = "") -> "Text":
     """Return a status in its colour, with a note behind it."""
+    from rich.text import Text  # noqa: PLC0415 - see above
+
     text = Text(printable(word), style=STATUS_STYLES.get(word, ""))
     return text.append(f" {note}", style="dim") if note else text
 
@@ -95,6 +98,9 @@ def show_table(
     wide: Sequence[str] = (),
 ) -> None:
     """Print rows under their columns: `right` are aligned there, `wide` give way first."""
+    from rich import box  # noqa: PLC0415 - see above
+    from rich.table import Table  # noqa: PLC0415 - see above
+
     table = Table(
         box=box.SIMPLE_HEAD if on_terminal() else None,
         padding=(0, 1 if on_terminal() else 2, 0, 0),
@@ -111,8 +117,10 @@ def show_table(
 
 def show_facts(facts: Iterable[tuple[str, Cell]], *, title: str = "") -> None:
     """Print names with their values, one a line."""
+    from rich.table import Table  # noqa: PLC0415 - see above
+
     if title:
-        say(Text(title, style="bold"))
+        say(title, style="bold")
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
@@ -121,7 +129,7 @@ def show_facts(facts: Iterable[tuple[str, Cell]], *, title: str = "") -> None:
     print_lines(table)
 
 
-def print_lines(table: Table) -> None:
+def print_lines(table: "Table") -> None:
     """Print a table without blanks at the ends of its lines."""
     target = console()
     lines = target.render_lines(table, pad=False)
@@ -132,17 +140,28 @@ def print_lines(table: Table) -> None:
         target.file.write("".join(segment.text for segment in line).rstrip() + "\n")
 
 
-def say(text: str | Text = "", style: str = "") -> None:
+def say(text: "str | Text" = "", style: str = "") -> None:
     """Print one line of our own words; data in it go through `cell`."""
-    console().print(text if isinstance(text, Text) else Text(text, style=style), soft_wrap=True)
+    from rich.text import Text  # noqa: PLC0415 - see above
+
+    console().print(Text(text, style=style) if isinstance(text, str) else text, soft_wrap=True)
 
 
 @contextmanager
-def progress(what: str, total: int | None) -> Iterator[Progress | None]:
+def progress(what: str, total: int | None) -> "Iterator[Progress | None]":
     """Show a bar on stderr while something long runs; nothing where nobody looks."""
     if not sys.stderr.isatty():
         yield None
         return
+    from rich.console import Console  # noqa: PLC0415 - see above
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+    )
+
     colours = wants_colour(sys.stderr)
     target = Console(stderr=True, color_system="auto" if colours else None, markup=False)
     columns = (

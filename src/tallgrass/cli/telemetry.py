@@ -15,6 +15,7 @@ from tallgrass.cli.release_folder import (
     one_export_at_a_time,
     release_options,
 )
+from tallgrass.cli.tables import say
 from tallgrass.cli.text import print_json
 from tallgrass.cli.whole_files import appearing_whole
 from tallgrass.outbox.deliveries import LedgerEntry
@@ -92,7 +93,5 @@ def _tell(below: Path, written: dict[str, int], *, as_json: bool) -> None:
         ]
         print_json({"files": files})
         return
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
-
     for name, number in written.items():
         say(f"{number:,} written to {below / name} ({SCHEMAS[name]})")

@@ -14,6 +14,7 @@ __all__ = [
     "hide_credentials",
     "json_bytes",
     "json_line",
+    "log_line",
     "plain",
     "print_json",
     "printable",
@@ -33,6 +34,12 @@ def tell(text: str) -> None:
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(text)
         sys.stderr.flush()
+
+
+def log_line(line: str) -> None:
+    """Write a line of the log in one piece: several processes share stderr."""
+    sys.stderr.write(hide_credentials(line))
+    sys.stderr.flush()
 
 
 def styled(text: str, colour: str, *, bold: bool = False) -> str:

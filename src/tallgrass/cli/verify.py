@@ -10,6 +10,7 @@ import click
 from tallgrass.bootstrap.verifying import VerifyRequest, verify
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.replay_options import unit_options
+from tallgrass.cli.tables import cell, progress, say, show_facts
 from tallgrass.cli.text import print_json
 from tallgrass.replay.selection_words import Selected
 from tallgrass.replay.verify import Judgement, Verdict, VerifyReport
@@ -87,8 +88,6 @@ def _progress(total: int | None) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from tallgrass.cli.tables import progress  # noqa: PLC0415 - rich is for terminals only
-
     with progress("verifying", total) as bar:
 
         def tell(done: int) -> None:
@@ -99,8 +98,6 @@ def _progress(total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 def _show(report: VerifyReport, *, reread: bool) -> None:
-    from tallgrass.cli.tables import cell, say, show_facts  # noqa: PLC0415
-
     for judgement in report.listed:
         for line in _lines(judgement):
             say(cell(line))
@@ -123,8 +120,6 @@ def _show(report: VerifyReport, *, reread: bool) -> None:
 
 
 def _counted(report: VerifyReport, verdict: Verdict) -> "Text":
-    from tallgrass.cli.tables import cell  # noqa: PLC0415
-
     number = report.counts[verdict]
     return cell(number, _STYLES[verdict] if number else "")
 

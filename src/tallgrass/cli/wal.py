@@ -13,7 +13,9 @@ from tallgrass.cli.invocation import (
     page_options,
     pass_invocation,
 )
+from tallgrass.cli.tables import say
 from tallgrass.cli.text import print_json
+from tallgrass.cli.wal_tables import show_history, show_page, show_stats, show_unit
 from tallgrass.views.records import (
     record_filter,
     require_cursor,
@@ -83,8 +85,6 @@ def list_records(  # noqa: PLR0913 - one a filter
     if as_json:
         print_json({"records": page.records, "next_cursor": page.next_cursor})
         return
-    from tallgrass.cli.wal_tables import show_page  # noqa: PLC0415 - rich is for tables only
-
     show_page(page.records, page.next_cursor)
 
 
@@ -101,8 +101,6 @@ def show(invocation: Invocation, *, name: str, as_json: bool) -> None:
     if as_json:
         print_json(unit_document(record, attempts, annotations))
         return
-    from tallgrass.cli.wal_tables import show_unit  # noqa: PLC0415
-
     show_unit(record, attempts, annotations)
 
 
@@ -118,8 +116,6 @@ def history(invocation: Invocation, *, name: str, as_json: bool) -> None:
     if as_json:
         print_json({"wal_id": record.wal_id, "events": events})
         return
-    from tallgrass.cli.wal_tables import show_history  # noqa: PLC0415
-
     show_history(record, events)
 
 
@@ -145,8 +141,6 @@ def annotate(
     if as_json:
         print_json(noted)
         return
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
-
     say(f"Noted on attempt {attempt} of {noted['wal_id']}.")
 
 
@@ -160,6 +154,4 @@ def stats(invocation: Invocation, *, as_json: bool) -> None:
     if as_json:
         print_json(stats_document(found))
         return
-    from tallgrass.cli.wal_tables import show_stats  # noqa: PLC0415
-
     show_stats(found)

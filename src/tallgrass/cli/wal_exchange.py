@@ -15,6 +15,7 @@ import click
 from tallgrass.bootstrap.stores import Stores, export_ledger, import_ledger
 from tallgrass.cli.identity import acting, actor_option, require_somebody
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
+from tallgrass.cli.tables import progress, say
 from tallgrass.cli.text import json_bytes, print_json
 from tallgrass.cli.whole_files import appearing_whole
 
@@ -92,8 +93,6 @@ def import_(invocation: Invocation, *, source: str, actor: str | None, as_json: 
     if as_json:
         print_json({"source": name, **asdict(done)})
         return
-    from tallgrass.cli.tables import say  # noqa: PLC0415 - rich is for tables only
-
     say(f"{done.records:,} records imported, {done.already_there:,} were there already.")
     if done.notes:
         say(f"{done.notes:,} notes were added to these.")
@@ -106,8 +105,6 @@ def _counted(stores: Stores, written: Written) -> Iterator[bytes]:
             written.count(line)
             yield line
         return
-    from tallgrass.cli.tables import progress  # noqa: PLC0415
-
     found = stores.reader.stats()
     total = sum(sum(counts.values()) for counts in found.by_dataset.values())
     with progress("exporting records", total) as bar:

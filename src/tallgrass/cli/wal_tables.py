@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from tallgrass.cli.tables import (
     STATUS_STYLES,
     Cell,
@@ -16,11 +14,14 @@ from tallgrass.cli.tables import (
     show_table,
     status,
 )
+from tallgrass.cli.text import printable
 from tallgrass.clock import format_instant
 from tallgrass.ledger.vocabulary import Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.text import Text
 
     from tallgrass.bootstrap.views import Annotation, HistoryEvent, LedgerStats
     from tallgrass.ledger.record import WalAttempt, WalRecord
@@ -55,7 +56,7 @@ def show_page(records: Sequence[WalRecord], next_cursor: str | None) -> None:
             ],
         )
     if next_cursor is not None:
-        say(Text(f"More: --after {next_cursor}", style="dim"))
+        say(f"More: --after {next_cursor}", "dim")
 
 
 def show_unit(
@@ -102,25 +103,10 @@ def show_unit(
         say(f"{gone:,} older attempts left for archives: {find}", "dim")
     for attempt in attempts:
         if attempt.issues:
-            say(
-                Text.assemble(
-                    "issues of attempt ",
-                    cell(attempt.attempt_no),
-                    ": ",
-                    cell(_issues(attempt.issues)),
-                )
-            )
+            say(f"issues of attempt {attempt.attempt_no:,}: {printable(', '.join(attempt.issues))}")
     for note in annotations:
-        say(
-            Text.assemble(
-                "note on attempt ",
-                cell(note.attempt_no),
-                " by ",
-                cell(note.actor),
-                ": ",
-                cell(note.note),
-            )
-        )
+        by, words = printable(note.actor), printable(note.note)
+        say(f"note on attempt {note.attempt_no:,} by {by}: {words}")
 
 
 def show_history(record: WalRecord, events: Sequence[HistoryEvent]) -> None:
@@ -154,7 +140,7 @@ def show_counts(found: LedgerStats) -> None:
         for dataset, counts in sorted(found.by_dataset.items())
     ]
     totals = [sum(c.get(name, 0) for c in found.by_dataset.values()) for name in names]
-    rows.append([Text("all", style="bold"), *(cell(n, "bold") for n in totals), sum(totals)])
+    rows.append([cell("all", "bold"), *(cell(n, "bold") for n in totals), sum(totals)])
     show_table(("dataset", *names, "all"), rows, right=(*names, "all"))
 
 
@@ -172,7 +158,8 @@ def show_stats(found: LedgerStats) -> None:
 
 
 def _two_lines(record: WalRecord) -> Sequence[Cell]:
-    unit = Text(record.wal_id, no_wrap=True, overflow="ellipsis")
+    unit = cell(record.wal_id)
+    unit.no_wrap, unit.overflow = True, "ellipsis"
     unit.append("\n").append_text(cell(record.object_uri, "dim"))
     state = _status(record)
     if record.last_error_code:

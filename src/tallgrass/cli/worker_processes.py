@@ -18,6 +18,7 @@ from multiprocessing.process import BaseProcess
 
 from tallgrass.bootstrap.ingesting import ingest
 from tallgrass.bootstrap.telemetry import open_recorder
+from tallgrass.cli.text import log_line
 from tallgrass.config import Config
 from tallgrass.errors import PermanentError, TallgrassError
 from tallgrass.ingest_loop import LoopReport, Until
@@ -184,8 +185,6 @@ def _work(
     metrics_port: int | None = None,
 ) -> None:
     """Be a worker process."""
-    from tallgrass.cli.ingest import log_line  # noqa: PLC0415 - imports this module
-
     told = threading.Event()
     # Ctrl-C reaches the whole group: the parent says what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
