@@ -66,3 +66,8 @@ def to_utc(instant: datetime) -> datetime:
             code="invalid_time",
         )
     return instant.astimezone(UTC)
+
+
+def age_s(since: datetime | None, now: datetime) -> float | None:
+    """Return the seconds since then; clocks may differ a little, so never below zero."""
+    return None if since is None else max(0.0, round((now - since).total_seconds(), 3))

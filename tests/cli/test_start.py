@@ -156,7 +156,7 @@ def test_a_time_span_is_told_as_people_say_it(seconds: float, said: str) -> None
 
 def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
     """The lines that need no import are the first lines of the commands' own help."""
-    for name, (_, line) in COMMANDS.items():
+    for name, line in COMMANDS.items():
         assert command_of((name,)).get_short_help_str(limit=200) == line
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from tallgrass.bootstrap.outbox import chosen_targets, stopped_datasets
 from tallgrass.bootstrap.stores import Stores
+from tallgrass.clock import age_s
 from tallgrass.config import Config
 from tallgrass.error_codes import nearest, registry
 from tallgrass.errors import InvalidInput, Refused, UnknownRecord, did_you_mean
@@ -82,13 +83,6 @@ def require_target(config: Config, stores: Stores, name: str) -> None:
         raise InvalidInput(f"there is no target {name!r}{hint}", code="unknown_target")
 
 
-def age_s(counts: TargetCounts | None, now: datetime) -> float | None:
-    """Return the age of the oldest undelivered event; clocks may differ, so never below zero."""
-    if counts is None or counts.oldest_at is None:
-        return None
-    return max(0.0, round((now - counts.oldest_at).total_seconds(), 3))
-
-
 def status_document(status: OutboxStatus) -> dict[str, object]:
     """Return the counts of each target, with what is odd about it."""
     return {
@@ -96,7 +90,7 @@ def status_document(status: OutboxStatus) -> dict[str, object]:
         "targets": [
             {
                 **plain(status.counts_of(name)),
-                "oldest_s": age_s(status.counts.get(name), status.now),
+                "oldest_s": age_s(status.counts_of(name).oldest_at, status.now),
                 "declared": name in status.known,
                 "held_back": dict(status.held.get(name, {})),
                 "waits_for_transaction": plain(status.waits.get(name)),

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from tallgrass.bootstrap.queues import read_queue_status
+from tallgrass.clock import age_s
 from tallgrass.config import Config
 from tallgrass.errors import QueueMissing
 from tallgrass.queues.protocol import QueueStatus
@@ -52,8 +53,3 @@ def queue_document(config: Config, found: QueueStatus, now: datetime) -> dict[st
         "oldest_age_s": age_s(found.oldest_sent_at, now),
         "settings": queue_settings(config),
     }
-
-
-def age_s(since: datetime | None, now: datetime) -> float | None:
-    """Return the seconds since then; clocks may differ a little, so never below zero."""
-    return None if since is None else max(0.0, round((now - since).total_seconds(), 3))

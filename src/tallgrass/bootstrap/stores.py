@@ -20,6 +20,7 @@ from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.errors import DatabaseUnusable
 from tallgrass.ledger.rules import LedgerRules
+from tallgrass.operators.context import PIPELINE_ID
 from tallgrass.storage.migrations import migrate, require_current_schema
 from tallgrass.storage.sqlite import SqliteDatabase
 from tallgrass.storage.transaction_runner import TransactionRunner
@@ -49,9 +50,6 @@ if TYPE_CHECKING:
     from tallgrass.storage.switch_store import SwitchStore
 
 _SQLITE = "sqlite:///"
-
-#: Names this pipeline in events.
-PIPELINE_ID = "kfm-nodd-ingest"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -34,7 +34,7 @@ from tallgrass.views.governance import approval_document
     ),
 )
 def command() -> None:
-    """What may be done once, because somebody else agreed: request, approve, reject, list."""
+    """What may be done once, as somebody else agreed: request, approve, reject, list."""
 
 
 @command.command(

@@ -18,61 +18,46 @@ from tallgrass.cli.invocation import Invocation, examples
 
 PROGRAM = "tallgrass"
 
-#: Name → module of the command, and its line in the list. In the order in which one meets them.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("demo", "See the pipeline at work on a simulated feed."),
-    "init": ("init", "Write a configuration file with every setting and its default."),
-    "aws": ("aws", "Set up AWS: the queue that NOAA's topics send to."),
-    "doctor": ("doctor", "Find what would stop the pipeline, each with its fix."),
-    "ingest": ("ingest", "Turn notifications into a catalog."),
-    "backfill": ("backfill", "Make due what a bucket holds and no notification brought."),
-    "follow": ("follow", "Keep a catalog up to date from listings: no account, no queue."),
-    "status": ("status", "Show the whole pipeline on one page."),
-    "slo": ("slo", "Show each promise, and how much of its error budget is left."),
-    "console": ("console", "See and steer the pipeline in a browser, with its API."),
-    "telemetry": ("telemetry", "The files that a release carries about how it ran: export."),
-    "metrics": ("metrics", "The state of the whole pipeline, for Prometheus."),
-    "simulate": ("simulate", "Make a feed: objects, and messages that announce them."),
-    "db": ("db", "Prepare, check and back up the database."),
-    "wal": ("wal", "Look at the ledger: list, show, history, stats, annotate, export, import."),
-    "queue": ("queue", "Look at the queue: how much waits, and for how long."),
-    "poison": ("poison", "Messages that could not be understood: list, show, feed again."),
-    "outbox": ("outbox", "Events on their way out: dispatch, status, list, show, requeue, ledger."),
-    "replay": ("replay", "Run units again: failed ones, and with an approved plan succeeded ones."),
-    "reconcile": ("reconcile", "Compare bucket, ledger and catalog, and say what would mend them."),
-    "dlq": ("dlq", "Dead letters: classify, plan, drain, report, close."),
-    "verify": ("verify", "Prove the catalog: make its documents again, and compare the bytes."),
-    "stac": (
-        "stac",
-        "Use the catalog: export, validate, serve it as a STAC API, copy it to pgstac.",
-    ),
-    "datasets": ("datasets", "What is ingested: list, show, check and write dataset files."),
-    "inspect": ("inspect", "See what the pipeline would make of a message, a key or a file."),
-    "nodes": (
-        "nodes",
-        "Runs of reliable nodes: runs, show, rebuild, budget, plan-clear, clear-failed, cache.",
-    ),
-    "switches": (
-        "switches",
-        "Stop work of a dataset, or of all, and let it go on: list, on, off.",
-    ),
-    "freeze": ("freeze", "Stop everything, and let it go on: on, off."),
-    "approvals": (
-        "approvals",
-        "What may be done once, because somebody else agreed: request, approve, reject, list.",
-    ),
-    "quarantine": ("quarantine", "Units that are held for a person: list, show, hold, release."),
-    "changes": ("changes", "Change records, which a replay refers to: open, list, show, close."),
-    "incidents": ("incidents", "Incidents, which a replay refers to: open, list, show, close."),
-    "actors": ("actors", "Who may act: add, rotate, revoke, list."),
-    "audit": ("audit", "The log of who did what: list, seal, verify."),
-    "retention": (
-        "retention",
-        "Old rows leave for archives: plan, apply, list, show, search.",
-    ),
-    "release": ("release", "A release's files: verify."),
-    "config": ("config", "Show and check the configuration."),
-    "explain": ("explain", "Say what a code means and what to do about it."),
+#: Each command, which is a module here, with its line in the list; in the order of first use.
+COMMANDS: dict[str, str] = {
+    "demo": "See the pipeline at work on a simulated feed.",
+    "init": "Write a configuration file with every setting and its default.",
+    "aws": "Set up AWS: the queue that NOAA's topics send to.",
+    "doctor": "Find what would stop the pipeline, each with its fix.",
+    "ingest": "Turn notifications into a catalog.",
+    "backfill": "Make due what a bucket holds and no notification brought.",
+    "follow": "Keep a catalog up to date from listings: no account, no queue.",
+    "status": "Show the whole pipeline on one page.",
+    "slo": "Show each promise, and how much of its error budget is left.",
+    "console": "See and steer the pipeline in a browser, with its API.",
+    "telemetry": "The files that a release carries about how it ran: export.",
+    "metrics": "The state of the whole pipeline, for Prometheus.",
+    "simulate": "Make a feed: objects, and messages that announce them.",
+    "db": "Prepare, check and back up the database.",
+    "wal": "Look at the ledger: list, show, history, stats, annotate, export, import.",
+    "queue": "Look at the queue: how much waits, and for how long.",
+    "poison": "Messages that could not be understood: list, show, feed again.",
+    "outbox": "Events on their way out: dispatch, status, list, show, requeue, ledger.",
+    "replay": "Run units again: failed ones, and with an approved plan succeeded ones.",
+    "reconcile": "Compare bucket, ledger and catalog, and say what would mend them.",
+    "dlq": "Dead letters: classify, plan, drain, report, close.",
+    "verify": "Prove the catalog: make its documents again, and compare the bytes.",
+    "stac": "Use the catalog: export, validate, serve it as a STAC API, copy it to pgstac.",
+    "datasets": "What is ingested: list, show, check and write dataset files.",
+    "inspect": "See what the pipeline would make of a message, a key or a file.",
+    "nodes": "Reliable nodes: runs, show, rebuild, budget, plan-clear, clear-failed, cache.",
+    "switches": "Stop work of a dataset, or of all, and let it go on: list, on, off.",
+    "freeze": "Stop everything, and let it go on: on, off.",
+    "approvals": "What may be done once, as somebody else agreed: request, approve, reject, list.",
+    "quarantine": "Units that are held for a person: list, show, hold, release.",
+    "changes": "Change records, which a replay refers to: open, list, show, close.",
+    "incidents": "Incidents, which a replay refers to: open, list, show, close.",
+    "actors": "Who may act: add, rotate, revoke, list.",
+    "audit": "The log of who did what: list, seal, verify.",
+    "retention": "Old rows leave for archives: plan, apply, list, show, search.",
+    "release": "A release's files: verify.",
+    "config": "Show and check the configuration.",
+    "explain": "Say what a code means and what to do about it.",
 }
 
 
@@ -87,7 +72,7 @@ class LazyGroup(click.Group):
         """Import the command of that name."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"tallgrass.cli.{COMMANDS[cmd_name][0]}")
+        module = import_module(f"tallgrass.cli.{cmd_name}")
         command: click.Command = module.command
         return command
 
@@ -102,7 +87,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the list from the table above."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(

@@ -40,7 +40,7 @@ _WAIT_S = 2.0
     ),
 )
 def command() -> None:
-    """Runs of reliable nodes: runs, show, rebuild, budget, plan-clear, clear-failed, cache."""
+    """Reliable nodes: runs, show, rebuild, budget, plan-clear, clear-failed, cache."""
 
 
 @command.command(

@@ -4,9 +4,10 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from tallgrass.bootstrap.outbox import DispatchResult
-from tallgrass.bootstrap.outbox_status import OutboxStatus, age_s
+from tallgrass.bootstrap.outbox_status import OutboxStatus
 from tallgrass.cli.tables import cell, say, show_facts, show_table
 from tallgrass.cli.text import duration, plain, printable
+from tallgrass.clock import age_s
 from tallgrass.governance.switches import ALL_DATASETS
 from tallgrass.outbox.deliveries import Requeued, StoredDelivery, TargetCounts, WholeDelivery
 
@@ -38,7 +39,7 @@ def show_status(status: OutboxStatus) -> None:
     rows = []
     for name in status.names:
         one = status.counts_of(name)
-        age = age_s(one, status.now)
+        age = age_s(one.oldest_at, status.now)
         rows.append(
             (
                 name,

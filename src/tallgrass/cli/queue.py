@@ -5,7 +5,6 @@ from datetime import datetime
 import click
 
 from tallgrass.bootstrap.queue_report import (
-    age_s,
     queue_document,
     queue_kind,
     queue_settings,
@@ -15,7 +14,7 @@ from tallgrass.bootstrap.queue_report import (
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.tables import show_facts
 from tallgrass.cli.text import duration, print_json
-from tallgrass.clock import system_clock
+from tallgrass.clock import age_s, system_clock
 from tallgrass.config import Config
 from tallgrass.queues.protocol import QueueStatus
 

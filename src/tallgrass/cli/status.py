@@ -21,9 +21,9 @@ from tallgrass.cli.tables import Cell, cell, say, show_facts, show_table
 from tallgrass.cli.text import duration, hide_credentials, json_line, print_json, printable
 from tallgrass.cli.wal_tables import show_counts
 from tallgrass.cli.watching import Pace, watch
-from tallgrass.clock import Clock, format_instant, system_clock
+from tallgrass.clock import Clock, age_s, format_instant, system_clock
 from tallgrass.intake.poison import PoisonState
-from tallgrass.views.status import Overview, age_s, not_fresh, oldest_event, status_document
+from tallgrass.views.status import Overview, not_fresh, oldest_event, status_document
 
 if TYPE_CHECKING:
     from datetime import datetime

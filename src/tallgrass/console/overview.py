@@ -7,10 +7,11 @@ from fastapi.responses import HTMLResponse
 
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer
+from tallgrass.clock import age_s
 from tallgrass.console.pages import page
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.views.attention import Subject, attention
-from tallgrass.views.status import Overview, age_s, oldest_event
+from tallgrass.views.status import Overview, oldest_event
 
 #: Where one click leads from what asks for attention.
 LINKS: Final = {

@@ -12,6 +12,7 @@ from tallgrass.outbox.routing import Routing
 from tallgrass.provenance.ids import agent_id
 from tallgrass.provenance.prov import Program, Run
 
+#: Names this pipeline in events and provenance.
 PIPELINE_ID = "kfm-nodd-ingest"
 
 _NAME_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from tallgrass.clock import age_s
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.telemetry.freshness import Freshness
 
@@ -93,11 +94,6 @@ def not_fresh(found: Overview) -> dict[str, list[str]]:
         for state in (Freshness.WE_ARE_STUCK, Freshness.FAILING, Freshness.NOAA_SILENT)
         if (names := [name for name, how in found.health.freshness().items() if how is state])
     }
-
-
-def age_s(since: datetime | None, now: datetime) -> float | None:
-    """Return the seconds since then; clocks may differ a little, so never below zero."""
-    return None if since is None else max(0.0, round((now - since).total_seconds(), 3))
 
 
 def oldest_event(counts: dict[str, TargetCounts]) -> datetime | None:
