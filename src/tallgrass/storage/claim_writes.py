@@ -15,6 +15,7 @@ from tallgrass.ledger.unit import IngestUnit
 from tallgrass.ledger.vocabulary import Intent, JournalReason, Status
 from tallgrass.storage.audit_store import write_audit
 from tallgrass.storage.journal import transition_row
+from tallgrass.storage.record_rows import reset_row
 from tallgrass.storage.rows import next_object_text, owned_item_from, replayed_from
 from tallgrass.storage.unit_of_work import Row, Transaction, write_all
 
@@ -367,15 +368,13 @@ class ClaimWrites:
         after: datetime | None,
     ) -> None:
         self.resets.append(
-            (
+            reset_row(
                 known.wal_id,
                 known.version,
-                None,
-                None,
-                format_instant(max(self.now, after or self.now)),
-                budget_from,
-                next_object,
-                known.lease_expiries,
+                due_at=format_instant(max(self.now, after or self.now)),
+                budget_from=budget_from,
+                lease_expiries=known.lease_expiries,
+                next_object=next_object,
             )
         )
         self._journal(known, kind, Status.PENDING, reason)

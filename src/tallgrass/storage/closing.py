@@ -17,6 +17,7 @@ from tallgrass.operators.effects import Effects
 from tallgrass.storage.audit_store import write_audit
 from tallgrass.storage.catalog_writes import CatalogWrites, StagedEffects
 from tallgrass.storage.journal import transition_row
+from tallgrass.storage.record_rows import failed_rerun_row, reset_row
 from tallgrass.storage.replay_closing import ReplayClose, ReplayClosing
 from tallgrass.storage.rows import issues_text
 from tallgrass.storage.unit_of_work import Transaction, write_all
@@ -301,24 +302,27 @@ def _failure_row(close: _Close, now: datetime) -> tuple[object, ...]:
 
 def _failed_rerun_row(close: _Close, now: datetime) -> tuple[object, ...]:
     """A failed re-run is due again until its limit, or until a code that is not retried."""
-    due_at = _after(now, close.delay_s) if _is_scheduled(close) else None
-    return (
+    return failed_rerun_row(
         close.claim.wal_id,
         close.claim.version,
-        close.outcome.error_code,
-        close.error_message,
-        due_at,
-        due_at,
-        0,
-        close.budget_from,
+        error_code=close.outcome.error_code,
+        error_message=close.error_message,
+        due_at=_after(now, close.delay_s) if _is_scheduled(close) else None,
+        budget_from=close.budget_from,
+        lease_expiries=0,
     )
 
 
 def _reset_row(close: _Close, now: datetime) -> tuple[object, ...]:
     claim = close.claim
-    due_at = _after(now, close.delay_s)
-    run = claim.replay_run_id
-    return (claim.wal_id, claim.version + 1, None, run, due_at, close.budget_from, None, 0)
+    return reset_row(
+        claim.wal_id,
+        claim.version + 1,
+        due_at=_after(now, close.delay_s),
+        budget_from=close.budget_from,
+        lease_expiries=0,
+        replay_run_id=claim.replay_run_id,
+    )
 
 
 def _transition_row(

@@ -18,6 +18,7 @@ from tallgrass.ledger.vocabulary import Status
 from tallgrass.storage.actor_store import require_acting, run_guarded
 from tallgrass.storage.audit_store import write_audit
 from tallgrass.storage.journal import transition_row
+from tallgrass.storage.record_rows import reset_row
 from tallgrass.storage.rows import known_from
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Transaction, write_all
@@ -106,8 +107,16 @@ def write_put_back(
     """Make failed units pending for a replay run: due, or to be run when their message comes."""
     due_at = None if waits_for_message else format_instant(now)
     rows = [
-        (k.wal_id, k.version, reason, replay_run_id, due_at, k.budget_from, None, k.lease_expiries)
-        for k in units
+        reset_row(
+            unit.wal_id,
+            unit.version,
+            due_at=due_at,
+            budget_from=unit.budget_from,
+            lease_expiries=unit.lease_expiries,
+            replay_reason=reason,
+            replay_run_id=replay_run_id,
+        )
+        for unit in units
     ]
     write_all(tx, "reset_records", rows, now=now)
 

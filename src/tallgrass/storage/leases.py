@@ -15,6 +15,7 @@ from tallgrass.ledger.vocabulary import Status
 from tallgrass.storage.audit_store import write_audit
 from tallgrass.storage.fence import require_unfenced
 from tallgrass.storage.journal import transition_row
+from tallgrass.storage.record_rows import failed_rerun_row, reset_row
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Row, Transaction, write_all
 from tallgrass.telemetry import names
@@ -210,15 +211,12 @@ class Leases:
         ]
         write_all(tx, "abandon_records", records, now=now)
         resets = [
-            (
+            reset_row(
                 row["wal_id"],
                 row["version"] + 1,
-                None,
-                None,
-                due_at,
-                _budget_from(row, release),
-                None,
-                row["lease_expiries"] + suspected,
+                due_at=due_at,
+                budget_from=_budget_from(row, release),
+                lease_expiries=row["lease_expiries"] + suspected,
             )
             for row in first_runs
         ]
@@ -237,15 +235,14 @@ class Leases:
         ]
         tx.write("insert_transitions", transitions, now=now)
         reruns = [
-            (
+            failed_rerun_row(
                 row["wal_id"],
                 row["version"],
-                release.error_code,
-                release.message,
-                due_at,
-                due_at,
-                row["lease_expiries"] + suspected,
-                _budget_from(row, release),
+                error_code=release.error_code,
+                error_message=release.message,
+                due_at=due_at,
+                budget_from=_budget_from(row, release),
+                lease_expiries=row["lease_expiries"] + suspected,
             )
             for row in rows
             if row["status"] == "succeeded"
