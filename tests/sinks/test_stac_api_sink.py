@@ -158,7 +158,8 @@ class TestAnItemThatGotAnotherId:
         """The API with the item under its former id, which the catalog no longer has."""
         api.stored = None
         body = item(id=FORMER)
-        assert api.send({"collection_id": COLLECTION, "item_id": FORMER}, lambda *_: body)
+        sent = api.send({"collection_id": COLLECTION, "item_id": FORMER}, lambda *_: body)
+        assert sent == Delivered()
         assert set(api.table.items) == {(COLLECTION, FORMER)}
         api.stored, api.former = item(), [(COLLECTION, FORMER)]
         api.table.writes.clear()
