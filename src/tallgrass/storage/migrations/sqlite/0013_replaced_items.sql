@@ -25,7 +25,9 @@ WHEN (NEW.item_id <> OLD.item_id OR NEW.collection_id <> OLD.collection_id)
 BEGIN SELECT RAISE(ABORT, 'append_only: the id of a stac_items row'); END;
 
 -- The mark of an item goes with it. SQLite changes no constraint of a table that is there.
-CREATE TABLE expired_items_moving (
+CREATE TEMP TABLE kept_marks AS SELECT * FROM expired_items;
+DROP TABLE expired_items;
+CREATE TABLE expired_items (
   collection_id  TEXT NOT NULL,
   item_id        TEXT NOT NULL,
   expires_at     TEXT NOT NULL CHECK (length(expires_at) = 27),
@@ -35,10 +37,9 @@ CREATE TABLE expired_items_moving (
   PRIMARY KEY (collection_id, item_id),
   FOREIGN KEY (collection_id, item_id) REFERENCES stac_items (collection_id, item_id) ON UPDATE CASCADE
 ) STRICT, WITHOUT ROWID;
-INSERT INTO expired_items_moving (collection_id, item_id, expires_at, reason, actor, marked_at)
-SELECT collection_id, item_id, expires_at, reason, actor, marked_at FROM expired_items;
-DROP TABLE expired_items;
-ALTER TABLE expired_items_moving RENAME TO expired_items;
+INSERT INTO expired_items (collection_id, item_id, expires_at, reason, actor, marked_at)
+SELECT collection_id, item_id, expires_at, reason, actor, marked_at FROM kept_marks;
+DROP TABLE kept_marks;
 CREATE TRIGGER expired_items_kept BEFORE UPDATE ON expired_items
 WHEN (NEW.collection_id <> OLD.collection_id OR NEW.item_id <> OLD.item_id)
   AND EXISTS (SELECT 1 FROM stac_items WHERE collection_id = OLD.collection_id AND item_id = OLD.item_id)
