@@ -19,8 +19,8 @@ from tallgrass.evidence.object_store import ObjectBytes, Objects, RangeUnread
 from tallgrass.evidence.reading import Evidence, ReadFailure
 from tallgrass.ledger.unit import IngestUnit
 
-#: Answers the format of a dataset's objects, or None where none is known.
-FormatOf = Callable[[str], FileFormat | None]
+#: Answers the format of a unit's object, or None where none is known.
+FormatOf = Callable[[IngestUnit], FileFormat | None]
 
 #: What stands where neither dataset nor name tell the format of an object.
 _TOLD_BY_NO_NAME = (None, FileFormat.BY_NAME, FileFormat.BY_NAME_HEADER)
@@ -131,7 +131,7 @@ class ObjectEvidenceReader:
         )
 
     def _format(self, unit: IngestUnit) -> FileFormat | None:
-        file_format = self._format_of(unit.dataset)
+        file_format = self._format_of(unit)
         if file_format is FileFormat.BY_NAME:
             return format_by_name(unit.object_uri) or file_format
         if file_format is FileFormat.BY_NAME_HEADER:
@@ -141,7 +141,7 @@ class ObjectEvidenceReader:
 
     def _is_classic(self, unit: IngestUnit, read: ObjectBytes) -> bool:
         """Tell whether a file that only its name calls HDF5 is of the older form of NetCDF."""
-        by_name = self._format_of(unit.dataset) in _TOLD_BY_NO_NAME
+        by_name = self._format_of(unit) in _TOLD_BY_NO_NAME
         return by_name and magic_of(read.head) == "netcdf3"
 
     def _verdict(

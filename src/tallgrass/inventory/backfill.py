@@ -96,7 +96,7 @@ def unit_of(
         found = catalogue.route(provider, bucket, key)
         if found is None:
             return UNROUTABLE
-        if found.dataset is None or found.dataset.id != wanted.dataset:
+        if found.dataset.id != wanted.dataset:
             return OTHER_DATASET
         if isinstance(found, IgnoredKey):
             return found.reason

@@ -53,6 +53,9 @@ def metadata_extract(match: KeyMatch, read: Evidence) -> MetadataReport:
     seen = _footprint(match, read, issues)
     box = _box(match, read, issues) if seen is None else seen.box
     properties = _properties(match, read, issues)
+    if not match.is_known:
+        text = "its key has a layout that the dataset's file does not describe"
+        issues.append(issue(match.dataset, "incomplete_product_metadata", text, Severity.SUSPECT))
     if not issues:
         report = OK
     else:
