@@ -12,7 +12,7 @@ from tallgrass.evidence import grib2, nexrad_level2
 from tallgrass.evidence.formats import format_by_name, header_alone, read_seen, tail_bytes
 from tallgrass.evidence.hdf5_attributes import may_tell_a_place, with_attributes
 from tallgrass.evidence.hdf5_children import Attributes
-from tallgrass.evidence.header import Ranges, Seen, Verdict
+from tallgrass.evidence.header import ATTRIBUTES, UNREAD, Ranges, Seen, Verdict
 from tallgrass.evidence.kinds import issue_of
 from tallgrass.evidence.magic import magic_of
 from tallgrass.evidence.object_store import ObjectBytes, Objects, RangeUnread
@@ -157,10 +157,10 @@ class ObjectEvidenceReader:
             return _with_last_message(file_format, seen, read.more) or (header, issues)
         if file_format is FileFormat.NEXRAD_LEVEL2 and not issues:
             return _with_first_radial(file_format, seen, header, read.more) or (header, issues)
-        if issues or self._attributes is None or read.more is None:
+        if issues or read.more is None or not _wants_attributes(file_format, header, seen):
             return header, issues
-        if not _wants_attributes(file_format, header, seen):
-            return header, issues
+        if self._attributes is None:
+            return {**header, UNREAD: ATTRIBUTES}, issues
         whole = Seen(read.head, read.tail, read.size, read.more)
         answer = self._attributes.read(whole, near=read.near)
         return answer if isinstance(answer, ReadFailure) else with_attributes(header, answer)
