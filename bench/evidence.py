@@ -172,8 +172,8 @@ def _obstore(store: LocalStore, paths: Sequence[str]) -> int:
 def _reader(folder: Path) -> ObjectEvidenceReader:
     catalogue = default_catalogue()
 
-    def format_of(dataset_id: str) -> FileFormat | None:
-        dataset = catalogue.dataset(dataset_id)
+    def format_of(unit: IngestUnit) -> FileFormat | None:
+        dataset = catalogue.dataset(unit.dataset)
         return None if dataset is None else dataset.format
 
     return ObjectEvidenceReader(LocalObjects(folder), format_of, threads=1)

@@ -104,8 +104,9 @@ def test_wrong_questions_are_refused(catalog: Backend) -> None:
 
 
 def test_only_what_the_gate_allows_is_told(catalog: Backend) -> None:
-    """Sensitive data are told in cells of 0.1°, restricted ones without a reference not at all."""
-    rules = {"goes_glm": {"care_label": "sensitive"}, "hrrr": {"care_label": "restricted"}}
+    """Sensitive data are told in cells of 0.1°, those that are rejected not at all."""
+    review = {"care_label": "restricted", "reject": "in review"}
+    rules = {"goes_glm": {"care_label": "sensitive"}, "hrrr": review}
     with governed(catalog, **rules) as console:
         reader = console.browser_of()
         answer = reader.get(PATH, params={"bbox": "-1,-1,2,2"})
@@ -113,7 +114,7 @@ def test_only_what_the_gate_allows_is_told(catalog: Backend) -> None:
         assert shown["id"] == "new"
         assert shown["properties"]["cell_degrees"] == 0.1
         assert list(answer.json()["withheld"]) == ["hrrr"]
-        assert "governance_ref" in answer.json()["withheld"]["hrrr"]
+        assert "in review" in answer.json()["withheld"]["hrrr"]
         page = reader.get("/map").text
         assert "Not shown: hrrr" in page
         assert ">new<" in page
@@ -121,7 +122,7 @@ def test_only_what_the_gate_allows_is_told(catalog: Backend) -> None:
         wal_id = catalog.sql("SELECT wal_id FROM stac_items WHERE item_id = 'mid'")[0][0]
         unit = reader.get(f"/api/v1/records/{wal_id}").json()
         assert unit["item"] is None
-        assert "governance_ref" in unit["withheld"]
+        assert "in review" in unit["withheld"]
         assert "Not shown." in reader.get(f"/records/{wal_id}").text
 
 

@@ -10,7 +10,7 @@ import pytest
 from tallgrass.bootstrap.datasets import config_version, open_catalogue
 from tallgrass.cli.dataset_template import dataset_template
 from tallgrass.config import load_config
-from tallgrass.datasets.catalogue import IgnoredKey, KeyMatch, default_catalogue
+from tallgrass.datasets.catalogue import KeyMatch, default_catalogue
 from tallgrass.datasets.definition import FileFormat
 from tallgrass.errors import ConfigError
 from tests.cli.command import tallgrass
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tallgrass.config import Config
 
-GOES_19 = ["goes-abi", "goes-glm", "goes-space", "goes-suvi"]
+GOES_19 = ["goes-abi", "goes-glm", "goes-other", "goes-space", "goes-suvi"]
 
 
 def written(folder: Path, dataset_id: str, old: str = "", new: str = "") -> Path:
@@ -85,7 +85,7 @@ def test_the_list_as_a_table() -> None:
     assert lines[0].split() == ["id", "title", "keys", "read", "buckets", "topics"]
     assert [line.split()[0] for line in lines[1:-1]] == GOES_19
     assert "noaa-goes16, noaa-goes17 and 10 more" in lines[1]
-    assert lines[-1] == "4 datasets"
+    assert lines[-1] == "5 datasets"
 
 
 def test_one_dataset_is_shown() -> None:
@@ -102,7 +102,7 @@ def test_one_dataset_is_shown() -> None:
     found = tallgrass("datasets", "show", "mrms", "--output", "json").json
     assert (found["id"], found["buckets"]) == ("mrms", ["noaa-mrms-pds"])
     assert found["key"]["accumulation"] == "period"
-    assert len(found["key"]["layouts"]) == 2
+    assert len(found["key"]["layouts"]) == 3
 
 
 def test_an_unknown_dataset_is_answered_with_the_nearest() -> None:
@@ -129,7 +129,7 @@ def test_a_new_file_passes_its_check(tmp_path: Path) -> None:
                 "end": "2024-03-01T00:05:00+00:00",
                 "reference": None,
             },
-            {"key": "data/ABCD/20240229_235500.nc.tmp", "ignored": "not_ingestable"},
+            {"key": "data/ABCD/20240229_235500.log", "ignored": "not_ingestable"},
         ],
     }
     as_json = tallgrass("datasets", "new", "my-radar", "--output", "json").json
@@ -214,8 +214,10 @@ def test_a_file_of_a_shipped_id_stands_in_its_place(tmp_path: Path) -> None:
     catalogue = open_catalogue(configured(tmp_path))
     assert len(catalogue.datasets) == len(default_catalogue().datasets)
     key = "CONUS/PrecipFlag_00.00/20260219/MRMS_PrecipFlag_00.00_20260219-042400.grib2.gz"
-    assert isinstance(catalogue.route("aws", "noaa-mrms-pds", key), IgnoredKey)
-    assert isinstance(default_catalogue().route("aws", "noaa-mrms-pds", key), KeyMatch)
+    for each, is_known in ((catalogue, False), (default_catalogue(), True)):
+        match = each.route("aws", "noaa-mrms-pds", key)
+        assert isinstance(match, KeyMatch)
+        assert match.is_known is is_known
 
 
 def test_own_files_shape_the_config_version(tmp_path: Path) -> None:

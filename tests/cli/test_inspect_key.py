@@ -104,10 +104,10 @@ IGNORED = (
     (f"s3://noaa-hrrr-bdp-pds/{HRRR}.tmp", "hrrr", "not_ingestable", "14:00:00", "12:00:00"),
     ("s3://noaa-hrrr-bdp-pds/hrrr.20240510/conus/hrrr.t99z.wrfsfcf02.grib2.idx", "hrrr",
      "sidecar", "", ""),
-    ("s3://noaa-hrrr-bdp-pds/hrrr.20240510/conus/hrrr.t12z.bufrsnd.tar.gz", "hrrr",
-     "not_ingestable", "", ""),
+    ("s3://noaa-hrrr-bdp-pds/hrrr.20240510/conus/hrrr.t12z.bufrsnd.tar.gz.md5", "hrrr",
+     "sidecar", "12:00:00", ""),
     ("s3://unidata-nexrad-level2/README", "nexrad-l2", "not_ingestable", "", ""),
-    ("s3://noaa-goes16/index.html", None, "not_ingestable", "", ""),
+    ("s3://noaa-goes16/index.html", "goes-other", "not_ingestable", "", ""),
     # Every other object of this bucket is a unit, but nothing is known of its keys.
     ("s3://noaa-swpc-pds/a/b.json.md5", "swpc", "sidecar", "", ""),
 )  # fmt: skip

@@ -28,7 +28,7 @@ CLAIMED = message_of(thing(0).event())
 CLAIMED_ELSEWHERE = message_of(thing(1).event(), number=1)
 HOSTILE = 'evil\x1b[2J\x1b]0;owned\x07\n"\x9b31m\u202e[red]x[/red]"'.encode()
 BINARY = b"\xff\xfe\x00\x1b[2J"
-LONG = b"\xc3\xa9" * 150_000
+LONG = b"\xc3\xa9" * 550_000
 BODIES = {
     1: (QUEUE, CLAIMED, "unroutable"),
     2: (QUEUE, HOSTILE, "invalid_input"),
@@ -139,14 +139,15 @@ def test_a_listing_tells_what_was_kept(poisoned: Backend) -> None:
     assert found["next_cursor"] == 4
     assert found["messages"][3] == {
         "poison_id": 4, "queue": QUEUE, "body_sha256": hashlib.sha256(LONG).hexdigest(),
-        "body_bytes": 300_000, "message_id": "m-4", "error_code": "invalid_input",
+        "body_bytes": 1_100_000, "kept_bytes": 1_048_576, "message_id": "m-4",
+        "error_code": "invalid_input",
         "error_message": "why 4", "times_seen": 1, "first_seen_at": "2026-06-04T12:00:00.000000Z",
         "last_seen_at": "2026-06-04T12:00:00.000000Z", "feed_id": None, "fed_at": None,
         "fed_message_id": None, "state": "open", "cut": True,
     }  # fmt: skip
     out = poison(poisoned, "list").out
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert "4 open nodd-primary invalid_input 1 2026-06-04 12:00:00Z 300,000 why 4" in lines
+    assert "4 open nodd-primary invalid_input 1 2026-06-04 12:00:00Z 1,100,000 why 4" in lines
     assert "More: --after" not in out
     some = ("--since", "2026-06-02", "--code", "invalid_input", "--queue", QUEUE, "--state", "open")
     assert listed(poisoned, *some) == [2, 3, 4]
@@ -171,10 +172,10 @@ def test_a_body_is_shown_only_when_asked_for(poisoned: Backend) -> None:
     assert binary["encoding"] == "base64"
     assert base64.b64decode(binary["content"]) == BINARY
     cut = poison(poisoned, "show", "4", "--body", "--output", "json").json["body"]
-    assert (cut["content"], cut["bytes"], cut["cut"]) == ("\xe9" * 131_072, 262_144, True)
+    assert (cut["content"], cut["bytes"], cut["cut"]) == ("\xe9" * 524_288, 1_048_576, True)
     told = poison(poisoned, "show", "4", "--body").out
-    assert "Cut after 262,144 bytes of 300,000." in told
-    assert "300,000 bytes, cut: only the first 262,144 are kept" in told
+    assert "Cut after 1,048,576 bytes of 1,100,000." in told
+    assert "1,100,000 bytes, cut: only the first 1,048,576 are kept" in told
     assert "  00000000  ff fe 00 1b 5b 32 4a\n" in poison(poisoned, "show", "3", "--body").out
 
 

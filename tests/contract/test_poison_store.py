@@ -63,16 +63,38 @@ def test_a_poison_message_is_kept_once_and_counted(backend: Backend) -> None:
 
 
 def test_a_huge_poison_body_is_cut_but_known_whole(backend: Backend) -> None:
-    """At most 262,144 bytes are kept; length and hash are those of all of it."""
+    """At most 1 MiB is kept; length and hash are those of all of it."""
     stores = Scene(backend).stores
-    body = b"x" * 300_000
+    body = b"x" * 1_100_000
     stores.poison.put([poison(body)])
-    stores.poison.put([poison(b"y" * 262_144)])
+    stores.poison.put([poison(b"y" * 1_048_576)])
     cut, whole = stores.poison.page()
     bodies = stores.poison.bodies([cut.poison_id])
-    assert (len(bodies[cut.poison_id]), cut.body_bytes) == (262_144, 300_000)
+    assert (len(bodies[cut.poison_id]), cut.body_bytes) == (1_048_576, 1_100_000)
     assert cut.body_sha256 == hashlib.sha256(body).hexdigest()
     assert (cut.is_cut, whole.is_cut) == (True, False)
+
+
+def test_a_message_that_was_cut_is_whole_when_it_comes_again(backend: Backend) -> None:
+    """Of rows from a time when less was kept."""
+    stores = Scene(backend).stores
+    body = b"z" * 300_000
+    stores.poison.put([poison(body)])
+    backend.sql("UPDATE poison_messages SET body = ?", body[:262_144])
+    (cut,) = stores.poison.page()
+    assert (cut.is_cut, cut.kept_bytes) == (True, 262_144)
+    stores.poison.put([poison(body)])
+    (whole,) = stores.poison.page()
+    assert (whole.is_cut, whole.times_seen) == (False, 2)
+    assert stores.poison.bodies([whole.poison_id]) == {whole.poison_id: body}
+
+
+def test_long_bodies_are_stored_in_parts(backend: Backend) -> None:
+    """Twenty of the longest in one call: more than one statement should hold."""
+    stores = Scene(backend).stores
+    bodies = [b"%02d" % number + b"p" * 1_048_574 for number in range(20)]
+    stores.poison.put([poison(body) for body in bodies])
+    assert [each.kept_bytes for each in stores.poison.page()] == [1_048_576] * 20
 
 
 def test_poison_is_listed_by_page(backend: Backend) -> None:

@@ -46,13 +46,13 @@ def test_an_unknown_bucket_has_no_route(provider: str, bucket: str) -> None:
 
 
 def test_an_ignored_key_names_its_dataset() -> None:
-    """An ignored key carries the dataset whose prefix it has, or none."""
+    """An ignored key carries the dataset that a unit of its bucket would belong to."""
     sidecar = default_catalogue().route("aws", "noaa-hrrr-bdp-pds", "hrrr.x/y.idx")
     assert isinstance(sidecar, IgnoredKey)
     assert sidecar.dataset is dataset("hrrr")
     other = default_catalogue().route("aws", "noaa-hrrr-bdp-pds", "index.html")
     assert isinstance(other, IgnoredKey)
-    assert other.dataset is None
+    assert other.dataset is dataset("hrrr")
 
 
 def test_two_datasets_with_one_id_are_refused() -> None:
@@ -91,11 +91,21 @@ def test_the_rest_of_a_bucket_has_a_home() -> None:
         found = catalogue.route("aws", "noaa-goes16", "anything")
         assert isinstance(found, KeyMatch)
         assert found.dataset.id == "a-rest"
-        ignored = catalogue.route("aws", "noaa-goes16", "GLM-L2-LCFA/x")
-        assert isinstance(ignored, IgnoredKey)
-        assert ignored.dataset is glm
+        unread = catalogue.route("aws", "noaa-goes16", "GLM-L2-LCFA/x")
+        assert isinstance(unread, KeyMatch)
+        assert (unread.dataset.id, unread.is_known) == ("goes-glm", False)
     with pytest.raises(ConfigError, match="'a-rest' and 'b-rest' share"):
         Catalogue([rest, glm, replace(rest, id="b-rest")])
+
+
+def test_what_nobody_takes_goes_to_the_first_dataset_of_its_bucket() -> None:
+    """By id, whatever the order of the files: an object of a known bucket is never nobody's."""
+    for order in itertools.permutations([dataset("goes-suvi"), dataset("goes-glm")]):
+        found = Catalogue(order).route("aws", "noaa-goes16", "ABI-L2-X/a.nc")
+        assert isinstance(found, KeyMatch)
+        assert (found.dataset.id, found.is_known) == ("goes-glm", False)
+        assert Catalogue(order).claimant("aws", "noaa-goes16", "SUVI-x") is dataset("goes-suvi")
+    assert Catalogue(order).claimant("aws", "noaa-nbm-pds", "x") is None
 
 
 def test_one_bucket_name_at_two_providers_is_two_buckets() -> None:

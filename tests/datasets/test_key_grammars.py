@@ -142,17 +142,14 @@ def test_the_groups_of_a_key_are_given() -> None:
         ("noaa-nexrad-level2", "2015/01/01/KDMX/KDMX20150101_225441_V06_MDM.gz", "metadata_only"),
         ("unidata-nexrad-level2", "2025/01/01/KDMX/KDMX20250101_225441_V06.001", "lesser_copy"),
         ("noaa-hrrr-bdp-pds", "hrrr.20240510/conus/hrrr.t12z.wrfsfcf02.grib2.idx", "sidecar"),
-        ("noaa-hrrr-bdp-pds", "hrrr.20240510/conus/hrrr.t12z.bufrsnd.tar.gz", "not_ingestable"),
-        ("noaa-hrrr-bdp-pds", "hrrr.20240510/guam/hrrr.t12z.wrfsfcf02.grib2", "not_ingestable"),
         ("noaa-hrrr-bdp-pds", "index.html", "not_ingestable"),
         ("noaa-goes16", "index.html", "not_ingestable"),
         ("noaa-goes16", "Beginners_Guide_to_GOES-R_Series_Data.pdf", "not_ingestable"),
-        ("noaa-goes17", GOES.replace("GLM-L2-LCFA", "GLM-L2-OTHER"), "not_ingestable"),
-        ("noaa-goes17", GOES.replace("GLM-L2-LCFA", "XYZ-L1b-RadM"), "not_ingestable"),
         ("noaa-goes17", f"{GOES}.tmp", "not_ingestable"),
-        ("noaa-goes17", f" {GOES}", "not_ingestable"),
-        ("noaa-goes17", f"{GOES}\n", "not_ingestable"),
-        ("noaa-goes17", GOES.replace("_s2020", "_s\u0662\u0660\u0662\u0660"), "not_ingestable"),
+        ("noaa-goes17", f"{GOES}.md5", "sidecar"),
+        ("noaa-mrms-pds", "CONUS/.DS_Store", "not_ingestable"),
+        ("noaa-nwm-pds", "nwm.20241029/restart_$folder$", "not_ingestable"),
+        ("noaa-nwm-pds", "nwm.20241029/README.txt", "not_ingestable"),
         ("unidata-nexrad-level2", "2025/01/01/KDMX/", "not_ingestable"),
         ("unidata-nexrad-level2", "README", "not_ingestable"),
     ],
@@ -162,6 +159,51 @@ def test_other_keys_are_passed_over(bucket: str, key: str, reason: str) -> None:
     found = default_catalogue().route("aws", bucket, key)
     assert isinstance(found, IgnoredKey)
     assert found.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("bucket", "key", "dataset", "start"),
+    [
+        ("noaa-rap-pds", "rap_p.20260601/rap_p.t23z.awp130pgrbf00.grib2", "rap", "2026-06-01T23"),
+        ("noaa-hrrr-bdp-pds", "hrrr.20240510/conus/hrrr.t15z.wrfdayf01.grib2", "hrrr",
+         "2024-05-10T15"),
+        ("noaa-hrrr-bdp-pds", "hrrr.20240510/conus/hrrr.t12z.bufrsnd.tar.gz", "hrrr",
+         "2024-05-10T12"),
+        ("noaa-hrrr-bdp-pds", "hrrr.20240510/guam/hrrr.t12z.wrfsfcf02.grib2", "hrrr",
+         "2024-05-10T12"),
+        ("noaa-hrrr-bdp-pds", "sample/x.grib2", "hrrr", "1970-01-01T00"),
+        ("noaa-goes17", GOES.replace("GLM-L2-LCFA", "GLM-L3-GLMF"), "goes-other", "2020-01-16T06"),
+        ("noaa-goes17", GOES.replace("GLM-L2-LCFA", "XYZ-L1b-RadM"), "goes-other",
+         "2020-01-16T06"),
+        ("noaa-goes17", f" {GOES}", "goes-other", "2020-01-16T06"),
+        ("noaa-goes17", GOES.replace("_s2020", "_s\u0662\u0660\u0662\u0660"), "goes-glm",
+         "1970-01-01T00"),
+        ("noaa-goes17", "ABI-L2-CMIPF/guide.nc", "goes-abi", "1970-01-01T00"),
+        ("noaa-gk2a-pds", "AMI/L2/CLD/FD/202606/01/12/gk2a_ami_le2_cld_fd020ge_202606011210.nc",
+         "gk2a", "2026-06-01T12"),
+        ("noaa-mrms-pds", "ProbSevere/PROBSEVERE/MRMS_PROBSEVERE_20260219_042400.json", "mrms",
+         "2026-02-19T04"),
+        ("noaa-mrms-pds", "ProbSevere/99999999_999999.json", "mrms", "1970-01-01T00"),
+        ("noaa-gefs-pds", "gefs.20260601/18/init/gec00/gfs_ctrl.nc", "gefs", "2026-06-01T18"),
+        ("noaa-nbm-grib2-pds", "blend.20260601/13/text/blend_nbstx.t13z", "nbm-grib2",
+         "2026-06-01T13"),
+        ("noaa-nwm-pds", "nwm.20260601/restart/HYDRO_RST.2026-06-01_00:00_DOMAIN1", "nwm",
+         "2026-06-01T00"),
+        ("unidata-nexrad-level2", "2025/01/01/KDMX/NWS_NEXRAD_NXL2DPBL_KDMX.tar", "nexrad-l2",
+         "1970-01-01T00"),
+    ],
+)  # fmt: skip
+def test_an_object_of_an_unknown_layout_is_a_unit(
+    bucket: str, key: str, dataset: str, start: str
+) -> None:
+    """Of the dataset that fits, with the time that its key tells; nothing else is claimed of it."""
+    found = default_catalogue().route("aws", bucket, key)
+    assert isinstance(found, KeyMatch)
+    assert (found.dataset.id, found.start.isoformat()[:13]) == (dataset, start)
+    assert (found.is_known, found.groups, found.reference) == (False, {}, None)
+    item = found.dataset.item
+    assert (item.collection, item.placeless, item.bbox) == (dataset, True, None)
+    assert (item.properties, item.sidecars) == ({}, {})
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,7 @@ REFUSALS = [
     ("etag_mismatch =", "refused =", "severities.refused: unknown issue code"),
     ('"suspect"', '"suspicious"', "severities.etag_mismatch: unknown word 'suspicious'; did you"),
     ('care_label = "public"', 'care_label = "pubic"', "governance.care_label: unknown word"),
+    ('care_label = "public"', 'care_label = "restricted"', "governance.governance_ref: is missing"),
     ('sensitivity = "low"', "", "governance.sensitivity: is missing"),
     ("[governance]", "[government]", "governance: is missing; is 'government' meant"),
     ("01:02:03Z", "01:02:04Z", "examples[1].key: 'raw/KTLX_20240229_010203' gives"),

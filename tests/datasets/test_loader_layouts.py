@@ -92,7 +92,47 @@ def test_a_dataset_may_have_several_layouts() -> None:
     assert isinstance(new, KeyMatch)
     assert (new.groups["hour"], new.groups["site"], new.accumulation) == (None, "here", None)
     assert new.end == datetime(2024, 2, 28, 2, tzinfo=UTC)
-    assert isinstance(read_key(things, "newer/x"), IgnoredKey)
+    newer = read_key(things, "newer/x")
+    assert isinstance(newer, KeyMatch)
+    assert (newer.is_known, newer.start) == (False, UNKNOWN_START)
+
+
+@pytest.mark.parametrize(
+    ("key", "start", "reason"),
+    [
+        ("odd/20240228.txt", datetime(2024, 2, 28, tzinfo=UTC), None),
+        ("odd/20240231.txt", UNKNOWN_START, None),
+        ("odd/20240228.txt.md5", None, "sidecar"),
+        ("odd/20240228.tmp", None, "not_ingestable"),
+        ("odd/README.20240228", None, "not_ingestable"),
+        ("even/odder", UNKNOWN_START, None),
+    ],
+)
+def test_a_layout_may_tell_the_time_alone(
+    key: str, start: datetime | None, reason: str | None
+) -> None:
+    """Of such objects nothing else is known; what is never data stays ignored."""
+    layout = """[[key.layouts]]
+generic = true
+pattern = 'odd/.*(?P<date>\\d{8}).*'
+start = { form = "date", groups = ["date"] }
+[[examples]]"""
+    things = load_dataset(LAYOUTS.replace("[[examples]]", layout, 1), "things.toml")
+    found = read_key(things, key)
+    if reason is not None:
+        assert found == IgnoredKey(reason=reason, dataset=things)
+        return
+    assert isinstance(found, KeyMatch)
+    assert (found.is_known, found.start, found.end, found.groups) == (False, start, None, {})
+    assert (found.dataset.id, found.dataset.item.from_key) == (things.id, {})
+
+
+def test_an_example_that_no_layout_reads_proves_no_grammar() -> None:
+    """A file whose pattern takes none of its examples is refused."""
+    lines = LAYOUTS[: LAYOUTS.index("[[examples]]")]
+    unread = '[[examples]]\nkey = "newer/x"\nstart = "1970-01-01T00:00:00Z"\n'
+    with pytest.raises(ConfigError, match="needs at least one key of a unit"):
+        load_dataset(lines + unread, "things.toml")
 
 
 @pytest.mark.parametrize(

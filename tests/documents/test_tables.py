@@ -178,8 +178,12 @@ def test_both_databases_have_the_same_columns_in_every_table() -> None:
     for dialect in ("sqlite", "postgres"):
         script = "".join(read(path) for path in sorted((folder / dialect).glob("*.sql")))
         tables = re.findall(r"^CREATE TABLE (\w+) \((.*?)^\)", script, re.DOTALL | re.MULTILINE)
-        shapes.append(
-            {name: re.findall(r"^  ([a-z]\w*)", body, re.MULTILINE) for name, body in tables}
-        )
+        shape = {name: re.findall(r"^  ([a-z]\w*)", body, re.MULTILINE) for name, body in tables}
+        for name, column in re.findall(
+            r"^ALTER TABLE (\w+) ADD COLUMN (\w+)", script, re.MULTILINE
+        ):
+            # A table that was made anew on SQLite has it already.
+            shape[name] += [column] if column not in shape[name] else []
+        shapes.append(shape)
     assert shapes[0] == shapes[1]
-    assert len(shapes[0]) == 36
+    assert len(shapes[0]) == 37

@@ -141,7 +141,9 @@ def test_evidence_is_that_of_a_folder(
         made.append(unit(number, dataset=f"d{number}", object_uri=uri))
     bodies = []
     for objects in (s3(ministack), LocalObjects(tmp_path)):
-        reader = ObjectEvidenceReader(objects, lambda name: formats[int(name[1:])], threads=4)
+        reader = ObjectEvidenceReader(
+            objects, lambda each: formats[int(each.dataset[1:])], threads=4
+        )
         answers = reader.read(made)
         reader.close()
         bodies.append([each.to_bytes() for each in answers if isinstance(each, Evidence)])

@@ -298,9 +298,10 @@ def test_a_worker_reads_attributes(tmp_path: Path) -> None:
     assert near.header == far.header
     assert near.header["start"] == "2026-06-01T12:00:00.000000Z"
     assert near.header["bbox"] == [-124.6875, 24.5625, -67.02, 49.35]
+    told = ("format", "superblock_version", "end_of_file", "complete")
     assert without.header == {
-        name: near.header[name]
-        for name in ("format", "superblock_version", "end_of_file", "complete")
+        **{name: near.header[name] for name in told},
+        "unread": "attributes",
     }
 
 

@@ -28,6 +28,13 @@ FORMATS = {
     "nexrad-l2": FileFormat.NEXRAD_LEVEL2,
     "hrrr": FileFormat.GRIB2,
 }
+
+
+def format_of(each: IngestUnit) -> FileFormat | None:
+    """Return the format of a unit's object."""
+    return FORMATS.get(each.dataset)
+
+
 FILES = {"goes-glm": hdf5(), "nexrad-l2": nexrad(), "hrrr": grib2()}
 
 
@@ -78,7 +85,7 @@ def test_every_unit_has_its_own_answer(
 ) -> None:
     """Answers stand in the order of the units, whatever thread gave them."""
     folder, made = written
-    reader = ObjectEvidenceReader(LocalObjects(folder), FORMATS.get, threads=threads)
+    reader = ObjectEvidenceReader(LocalObjects(folder), format_of, threads=threads)
     answers = reader.read(made)
     reader.close()
     for each, answer in zip(made, answers, strict=True):
@@ -94,7 +101,7 @@ def test_two_reads_give_the_same_bytes(written: tuple[Path, list[IngestUnit]]) -
     folder, made = written
     bodies = []
     for threads in (1, 8, 8):
-        reader = ObjectEvidenceReader(LocalObjects(folder), FORMATS.get, threads=threads)
+        reader = ObjectEvidenceReader(LocalObjects(folder), format_of, threads=threads)
         answers = reader.read(made)
         reader.close()
         bodies.append([each.to_bytes() for each in answers if isinstance(each, Evidence)])
@@ -111,7 +118,7 @@ class NativePanic(BaseException):
 )
 def test_a_fault_of_one_object_harms_no_neighbour(fault: BaseException, threads: int) -> None:
     """Whatever reading one object raises, it fails alone, with a code and a message."""
-    reader = ObjectEvidenceReader(MadeUp({7: fault}), FORMATS.get, threads=threads)
+    reader = ObjectEvidenceReader(MadeUp({7: fault}), format_of, threads=threads)
     answers = reader.read(units(30))
     reader.close()
     failed = answers[7]
@@ -128,7 +135,7 @@ def test_a_fault_of_one_object_harms_no_neighbour(fault: BaseException, threads:
 def test_a_refused_object_is_passed_on(threads: int) -> None:
     """What the store says of an object is what the reader says."""
     refused = ReadFailure(code="access_denied", message="closed")
-    reader = ObjectEvidenceReader(MadeUp({3: refused}), FORMATS.get, threads=threads)
+    reader = ObjectEvidenceReader(MadeUp({3: refused}), format_of, threads=threads)
     answers = reader.read(units(5))
     reader.close()
     assert answers[3] == refused
@@ -136,7 +143,7 @@ def test_a_refused_object_is_passed_on(threads: int) -> None:
 
 def test_an_interrupt_is_not_swallowed(threads: int) -> None:
     """Ctrl-C ends the read; it is no fault of an object."""
-    reader = ObjectEvidenceReader(MadeUp({3: KeyboardInterrupt()}), FORMATS.get, threads=threads)
+    reader = ObjectEvidenceReader(MadeUp({3: KeyboardInterrupt()}), format_of, threads=threads)
     with pytest.raises(KeyboardInterrupt):
         reader.read(units(5))
     reader.close()
@@ -145,13 +152,13 @@ def test_an_interrupt_is_not_swallowed(threads: int) -> None:
 def test_one_thread_is_the_callers() -> None:
     """With one thread nothing is read elsewhere, so that a simulation stays in order."""
     objects = MadeUp({})
-    ObjectEvidenceReader(objects, FORMATS.get, threads=1).read(units(20))
+    ObjectEvidenceReader(objects, format_of, threads=1).read(units(20))
     assert objects.threads == {threading.get_ident()}
 
 
 def test_a_reader_can_be_used_after_its_end() -> None:
     """Closing twice, and reading afterwards, is allowed; no unit is no work."""
-    reader = ObjectEvidenceReader(MadeUp({}), FORMATS.get, threads=4)
+    reader = ObjectEvidenceReader(MadeUp({}), format_of, threads=4)
     assert len(reader.read(units(9))) == 9
     reader.close()
     reader.close()
@@ -173,7 +180,7 @@ def test_a_zero_byte_object_is_evidence(tmp_path: Path) -> None:
     path = tmp_path / each.object_uri.removeprefix("s3://")
     path.parent.mkdir(parents=True)
     path.touch()
-    (answer,) = ObjectEvidenceReader(LocalObjects(tmp_path), FORMATS.get).read([each])
+    (answer,) = ObjectEvidenceReader(LocalObjects(tmp_path), format_of).read([each])
     assert answer == Evidence(
         # MD5 of nothing.
         etag="d41d8cd98f00b204e9800998ecf8427e",

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 from typing import Any
@@ -97,13 +98,20 @@ def test_a_changed_item_is_an_update() -> None:
 
 
 @pytest.mark.parametrize("change", [{"item_id": "another"}, {"collection_id": "another"}])
-def test_a_unit_that_owns_another_item_is_a_conflict(change: dict[str, str]) -> None:
-    """A unit never owns two items: what changed its id must be settled first."""
-    result = run(owned_by(run(), **change))
-    assert result.outcome.error_code == "catalog_conflict"
-    assert result.outcome.stac_status is StacStatus.FAILED
-    assert result.outcome.provenance_status is ProvenanceStatus.UNKNOWN
-    assert result.effects == Effects()
+def test_a_unit_whose_item_gets_another_id_replaces_the_former(change: dict[str, str]) -> None:
+    """A unit never owns two items: what it stages names the one that goes, as does its event."""
+    former = owned_by(run(), **change)
+    result = run(former, attempt_no=2)
+    assert result.outcome.error_code is None
+    assert result.outcome.stac_status is StacStatus.UPDATED
+    assert result.effects.replaces == former
+    [event] = result.effects.events
+    assert event.event_name == "nodd.item.updated"
+    assert json.loads(event.payload)["replaces"] == {
+        "collection_id": former.collection_id,
+        "item_id": former.item_id,
+        "item_sha256": former.sha256,
+    }
 
 
 def test_the_gate_rejects_for_good() -> None:
@@ -293,7 +301,7 @@ def test_every_code_of_the_chain_is_registered() -> None:
             code = None if place is None else node.args[place]
             if isinstance(code, ast.Constant):
                 found.add(str(code.value))
-    assert {"etag_mismatch", "catalog_conflict", "missing_geolocation"} <= found
+    assert {"etag_mismatch", "missing_required_field", "missing_geolocation"} <= found
     assert [code for code in found if not is_unit_code(code)] == []
 
 

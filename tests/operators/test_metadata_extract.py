@@ -226,3 +226,12 @@ def test_an_exception_is_a_failure_of_the_operator_alone(monkeypatch: pytest.Mon
         "read_etag": scene.MD5,
         "evidence": header().to_bytes(),
     }
+
+
+def test_a_place_or_time_that_only_an_extra_would_read_names_the_extra() -> None:
+    """Whoever looks at the unit learns what to install; of a file that was read nothing is said."""
+    nowhere = scene.glm(start=UNKNOWN_START, end=None, groups={"satellite": "16"})
+    for header, says_so in (({"format": "hdf5", "unread": "attributes"}, True), ({}, False)):
+        found = metadata_extract(nowhere, scene.evidence(header=header)).report.issues
+        codes = {each.code for each in found if "lacks the extra `formats`" in each.message}
+        assert codes == ({"invalid_time_range", "missing_geolocation"} if says_so else set())

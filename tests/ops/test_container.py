@@ -93,7 +93,7 @@ def test_the_image_installs_extras_that_exist() -> None:
     (extras,) = re.findall(r"none-any\.whl\[([a-z,]+)\]", stages()[0])
     names = set(extras.split(","))
     assert names <= set(PROJECT["optional-dependencies"])
-    assert {"aws", "postgres", "telemetry", "web"} <= names
+    assert {"aws", "formats", "postgres", "telemetry", "web"} <= names
     assert "dev" not in names
 
 

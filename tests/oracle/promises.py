@@ -234,6 +234,30 @@ def commits_are_whole(tables: Tables) -> Iterator[str]:
             yield f"provenance {document['activity_id']} was not written with its attempt"
 
 
+def replaced_items_are_gone(tables: Tables) -> Iterator[str]:
+    """An id that an item had was noted by the commit that gave it another, and told of by it."""
+    owners = {(item["collection_id"], item["item_id"]): item["wal_id"] for item in tables.items}
+    told = {(e["subject"], _published(e)): json.loads(e["payload"]) for e in tables.outbox}
+    for former in tables.replaced:
+        name = f"former item {former['item_id']}"
+        attempts = {a["attempt_no"]: a for a in tables.applied(former["wal_id"])}
+        made_by = attempts.get(former["attempt_no"])
+        if made_by is None or made_by["closed_at"] != former["replaced_at"]:
+            yield f"{name} was not replaced when its attempt was closed"
+            continue
+        earlier = {a["item_sha256"] for no, a in attempts.items() if no < former["attempt_no"]}
+        if former["sha256"] not in earlier:
+            yield f"{name} was never made"
+        if (
+            owners.get((former["collection_id"], former["item_id"]), former["wal_id"])
+            != former["wal_id"]
+        ):
+            yield f"{name} belongs to another unit now"
+        event = told.get((former["wal_id"], made_by["item_sha256"]))
+        if event is not None and event.get("replaces", {}).get("item_sha256") != former["sha256"]:
+            yield f"{name} went, and the event of the new one does not tell"
+
+
 def pending_is_scheduled(tables: Tables) -> Iterator[str]:
     """What is pending is due at some time, or a drain put it back and its message leads to it."""
     drains = {run["replay_run_id"] for run in tables.runs if run["mode"] == "dlq"}
@@ -274,6 +298,7 @@ ALWAYS = (
     effects_are_complete,
     effects_have_a_cause,
     commits_are_whole,
+    replaced_items_are_gone,
     pending_is_scheduled,
     what_waits_is_pending,
     *DELIVERY_PROMISES,

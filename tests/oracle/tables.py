@@ -22,6 +22,7 @@ _TABLES = {
     "transitions": "SELECT * FROM wal_transitions ORDER BY wal_id, to_version",
     "history": "SELECT * FROM wal_history ORDER BY wal_id, version",
     "items": "SELECT * FROM stac_items ORDER BY collection_id, item_id",
+    "replaced": "SELECT * FROM replaced_items ORDER BY wal_id, attempt_no",
     "provenance": "SELECT * FROM provenance ORDER BY wal_id, activity_id",
     "outbox": "SELECT * FROM outbox ORDER BY subject, outbox_id",
     "deliveries": "SELECT * FROM outbox_delivery ORDER BY outbox_id",
@@ -58,6 +59,8 @@ class Tables:
     run_records: list[Row] = field(default_factory=list)
     approvals: list[Row] = field(default_factory=list)
     decisions: list[Row] = field(default_factory=list)
+    #: Ids that items had before.
+    replaced: list[Row] = field(default_factory=list)
     attempts_of: dict[str, list[Row]] = field(default_factory=dict)
     record_of: dict[str, Row] = field(default_factory=dict)
 

@@ -177,6 +177,7 @@ def test_a_good_run_is_found_good(finished: Run, tmp_path: Path) -> None:
 SUCCEEDED = "(SELECT wal_id FROM wal_records WHERE status = 'succeeded' ORDER BY wal_id LIMIT 1)"
 FAILED = "(SELECT wal_id FROM wal_records WHERE status = 'failed' ORDER BY wal_id LIMIT 1)"
 EVENT = "(SELECT outbox_id FROM outbox ORDER BY outbox_id LIMIT 1)"
+FORMER = "SELECT wal_id, 2, collection_id, item_id, sha256, updated_at FROM stac_items"
 #: The outbox names units by text, also where their ids are UUIDs.
 SUCCEEDED_TEXT, FAILED_TEXT = f"CAST({SUCCEEDED} AS TEXT)", f"CAST({FAILED} AS TEXT)"
 #: What each database writes in its own way.
@@ -271,6 +272,10 @@ HARMS = {
         "the newest is",
     ),
     "poison lost": ("DELETE FROM poison_messages", "were poison"),
+    "former item that nobody replaced": (
+        f"INSERT INTO replaced_items {FORMER} WHERE wal_id = {SUCCEEDED}",
+        "replaced_items_are_gone",
+    ),
     "item written at another time": (
         f"UPDATE stac_items SET updated_at = LATER WHERE wal_id = {SUCCEEDED}",
         "commits_are_whole",

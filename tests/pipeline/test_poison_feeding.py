@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,8 @@ from tallgrass.datasets.catalogue import Catalogue, default_catalogue
 from tallgrass.errors import DatabaseUnreachable, InvalidInput, QueueUnreachable
 from tallgrass.intake.poison import PoisonState
 from tallgrass.poison_feeding import BATCH, LeftOut, select_named, select_waiting
+from tallgrass.queues.protocol import BODY_BYTES_MAX
+from tallgrass.simulate.feed_messages import s3_message
 from tests.pipeline.scene import Pipeline, assert_effects_follow_the_ledger, message_of, thing
 
 if TYPE_CHECKING:
@@ -92,6 +96,35 @@ def test_a_message_that_a_new_dataset_claims_becomes_an_item(
     (attempt,) = scene.pipeline.attempts(thing())
     assert attempt["sqs_message_id"] == fed.sent_as
     assert scene.state() is PoisonState.FED
+    assert_effects_follow_the_ledger(backend)
+
+
+def test_the_longest_message_that_a_queue_takes_is_fed_again(
+    backend: Backend, tmp_path: Path
+) -> None:
+    """One record of it was unroutable; it is kept whole, and claimed later it becomes an item."""
+    pipeline = Pipeline(backend, tmp_path)
+    known, late = thing(1, dataset="hrrr"), thing()
+    for each in (known, late):
+        pipeline.put(each)
+    message = json.loads(s3_message((known.event(), late.event()), random.Random(1)))
+    room = BODY_BYTES_MAX - len(json.dumps({**message, "room": ""}))
+    body = json.dumps({**message, "room": "x" * room}).encode()
+    assert len(body) == 1_048_576
+    pipeline.queue.send([body])
+    pipeline.new_worker("old", catalogue=older_catalogue())
+    pipeline.drain()
+    assert pipeline.statuses() == {"succeeded": 1}
+    store = pipeline.stores.poison
+    (kept,) = store.page()
+    assert (kept.error_code, kept.is_cut, kept.kept_bytes) == ("unroutable", False, len(body))
+    feeder = open_feeder(pipeline.config, pipeline.stores)
+    (fed,) = feeder.feed(select_waiting(store, None), pipeline.queue, **WHO)
+    assert fed.left_out is None
+    pipeline.new_worker("new")
+    pipeline.drain()
+    assert pipeline.row(late)["status"] == "succeeded"
+    assert pipeline.row(known)["attempts"] == 1
     assert_effects_follow_the_ledger(backend)
 
 

@@ -81,3 +81,19 @@ def changing(name: str, body: bytes) -> tuple[str, bytes, str, str]:
     """Return the statement that replaces an item, with its parameters."""
     statement = "UPDATE stac_items SET body = ?, sha256 = ?, updated_at = now() WHERE item_id = ?"
     return statement, body, hashlib.sha256(body).hexdigest(), name
+
+
+def rename(backend: Backend, name: str, other: str) -> None:
+    """Give an item another id, as a re-run of its unit under another policy would."""
+    ((body,),) = backend.sql("SELECT body FROM stac_items WHERE item_id = ?", name)
+    renewed = canonical({**json.loads(body), "id": other})
+    backend.sql(
+        "INSERT INTO replaced_items SELECT wal_id, 2, collection_id, item_id, sha256, now()"
+        " FROM stac_items WHERE item_id = ?",
+        name,
+    )
+    backend.sql(
+        "UPDATE stac_items SET item_id = ?, attempt_no = 2, body = ?, sha256 = ?,"
+        " updated_at = now() WHERE item_id = ?",
+        other, renewed, hashlib.sha256(renewed).hexdigest(), name,
+    )  # fmt: skip

@@ -19,6 +19,7 @@ from tests.projection.scene import (
     copied,
     project,
     projector,
+    rename,
     stored,
     waiting,
 )
@@ -113,6 +114,24 @@ def test_an_item_that_loses_its_place_leaves(catalog: Backend) -> None:
                 " WHERE item_id = 'glm-0000'")  # fmt: skip
     assert project(catalog).report.without_place == 1
     assert [name for _, name in copied(catalog)] == ["glm-0001"]
+
+
+def test_an_item_that_got_another_id_is_there_once(catalog: Backend) -> None:
+    """The id that it had leaves the copy; one whose copy is still under way, too."""
+    write_catalog(catalog, numbered(4))
+    first = projector(catalog, batch=2)
+    first.prepare(migrate=False, rebuild=False)
+    rename(catalog, "glm-0001", "glm-1111")
+    first.once()
+    assert copied(catalog) == stored(catalog)
+    rename(catalog, "glm-0000", "glm-9999")
+    assert waiting(catalog) == 2
+    report = project(catalog).report
+    assert (report.items, report.without_place) == (1, 0)
+    assert [name for _, name in sorted(copied(catalog))] == [
+        "glm-0002", "glm-0003", "glm-1111", "glm-9999",
+    ]  # fmt: skip
+    assert copied(catalog) == stored(catalog)
 
 
 def test_nothing_is_noted_where_nothing_is_copied(catalog: Backend) -> None:

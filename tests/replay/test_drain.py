@@ -16,6 +16,7 @@ from tallgrass.bootstrap.draining import DeadLetterDesk, DrainOptions, DrainPlan
 from tallgrass.cli import dlq_view
 from tallgrass.errors import ConfigError
 from tallgrass.ledger.vocabulary import Intent
+from tallgrass.replay import dead_letters
 from tallgrass.replay.dead_letter_plan import read_plan
 from tallgrass.replay.dead_letters import Cause, Wanted
 from tallgrass.replay.selection import Selection
@@ -247,8 +248,11 @@ def test_letters_are_sorted_by_what_the_ledger_says(letters: Letters) -> None:
     assert letters.drain(named).sent == 1
 
 
-def test_poison_that_would_be_cut_stays_a_letter(letters: Letters) -> None:
-    """The poison store keeps 262,144 bytes; of a longer letter the queue has the only whole one."""
+def test_poison_that_would_be_cut_stays_a_letter(
+    letters: Letters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were queues to take more than the store keeps, theirs would be the only whole one."""
+    monkeypatch.setattr(dead_letters, "POISON_BYTES_MAX", 262_144)
     letters.send(b"x" * 262_144, b"y" * 262_145)
     report = letters.drain(letters.plan())
     assert (report.poison, report.by_reason) == (1, {"not_kept_whole": 1})

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tallgrass.bootstrap.stores import Stores
     from tallgrass.datasets.definition import FileFormat
     from tallgrass.ledger.claim import WorkerLease
+    from tallgrass.ledger.unit import IngestUnit
     from tests.simulation.world import World
 
 
@@ -41,9 +42,9 @@ def seeded_ids(random: Random) -> Any:
     return lambda: UUID(int=random.getrandbits(128), version=4)
 
 
-def format_of(dataset_id: str) -> FileFormat | None:
-    """Return the format of a dataset's objects."""
-    dataset = default_catalogue().dataset(dataset_id)
+def format_of(unit: IngestUnit) -> FileFormat | None:
+    """Return the format of a unit's object."""
+    dataset = default_catalogue().dataset(unit.dataset)
     return None if dataset is None else dataset.format
 
 

@@ -31,6 +31,8 @@ class Table:
         self.items: dict[tuple[str, str], dict[str, Any]] = {}
         #: Verb and name of each write, in order.
         self.writes: list[tuple[str, str]] = []
+        #: Whether it can delete nothing just now.
+        self.is_busy = False
 
 
 def _missing(what: str) -> Never:
@@ -87,6 +89,15 @@ class Writing(BaseTransactionsClient):
             _missing(item_id)
         return self._store("replace", collection_id, item)
 
+    def delete_item(self, item_id: str, collection_id: str, **_: Any) -> Any:
+        """Delete an item."""
+        if self.table.is_busy:
+            return JSONResponse({}, status_code=503)
+        if self.table.items.pop((collection_id, item_id), None) is None:
+            _missing(item_id)
+        self.table.writes.append(("delete", item_id))
+        return JSONResponse({}, status_code=200)
+
     def create_collection(self, collection: Any, **_: Any) -> Any:
         """Create a collection."""
         if collection.id in self.table.collections:
@@ -106,7 +117,7 @@ class Writing(BaseTransactionsClient):
         """Do nothing: the sink sends no part of an item."""
         raise NotImplementedError
 
-    delete_item = update_collection = patch_collection = delete_collection = patch_item
+    update_collection = patch_collection = delete_collection = patch_item
 
 
 @contextmanager

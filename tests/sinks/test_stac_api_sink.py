@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
 COLLECTION, ITEM = "goes-glm", "an odd id"
+UNIT = "00e6e7b5-1c00-8f3a-9c1d-5a1b2c3d4e5f"
+FORMER = "the id before"
+#: What the event of an item says that had another id until then.
+REPLACES = {
+    "collection_id": COLLECTION,
+    "item_id": ITEM,
+    "replaces": {"collection_id": COLLECTION, "item_id_sha256": "0" * 64},
+}
 
 
 def item(**changes: Any) -> bytes:
@@ -57,6 +65,8 @@ class Api:
         self.url, self.table = url, table
         self.stored: bytes | None = item()
         self.collection: bytes | None = collection()
+        #: Ids that the item had before.
+        self.former: list[tuple[str, str]] = []
 
     def send(self, payload: dict[str, Any] | None = None, items: Any = None) -> Delivery:
         """Send the event of the item."""
@@ -64,12 +74,13 @@ class Api:
             {"url": self.url, "timeout_s": PATIENCE_S},
             SinkResources(
                 items=items or self._item,
+                former_items=lambda subject: self.former if subject == UNIT else [],
                 collections=lambda _name: self.collection,
                 environment={"TOKEN": "canary"},
             ),
         )
         named = {"collection_id": COLLECTION, "item_id": ITEM} if payload is None else payload
-        [delivery] = sink.send([event(payload=canonical_bytes(named))])
+        [delivery] = sink.send([event(payload=canonical_bytes(named), subject=UNIT)])
         sink.close()
         return delivery
 
@@ -137,6 +148,70 @@ def test_a_write_that_was_slow_on_its_way_leaves_no_old_item(api: Api) -> None:
     assert api.table.items[COLLECTION, ITEM]["properties"]["note"] == "second"
     # That of the next event, the slow one, and what mends it.
     assert api.table.writes[-3:] == [("replace", ITEM)] * 3
+
+
+class TestAnItemThatGotAnotherId:
+    """The API holds it under the id that it has now, whatever comes when."""
+
+    @pytest.fixture
+    def renamed(self, api: Api) -> Api:
+        """The API with the item under its former id, which the catalog no longer has."""
+        api.stored = None
+        body = item(id=FORMER)
+        sent = api.send({"collection_id": COLLECTION, "item_id": FORMER}, lambda *_: body)
+        assert sent == Delivered()
+        assert set(api.table.items) == {(COLLECTION, FORMER)}
+        api.stored, api.former = item(), [(COLLECTION, FORMER)]
+        api.table.writes.clear()
+        return api
+
+    def test_the_new_one_comes_and_the_former_goes(self, renamed: Api) -> None:
+        """In this order: a reader misses it at no moment. Again, nothing changes."""
+        assert renamed.send(REPLACES) == Delivered()
+        assert renamed.table.writes == [("create", ITEM), ("delete", FORMER)]
+        assert renamed.send(REPLACES) == Delivered()
+        assert set(renamed.table.items) == {(COLLECTION, ITEM)}
+
+    def test_a_late_event_of_the_former_id_deletes_it(self, renamed: Api) -> None:
+        """It is no failure: what it tells of is to be gone."""
+        assert renamed.send({"collection_id": COLLECTION, "item_id": FORMER}) == Delivered()
+        assert renamed.table.writes == [("delete", FORMER)]
+
+    def test_a_write_that_was_slow_on_its_way_is_undone(self, renamed: Api) -> None:
+        """Read before the change of the id, written after its event had passed."""
+        reads: list[bytes | None] = []
+
+        def read(*_: str) -> bytes | None:
+            reads.append(None if reads else item(id=FORMER))
+            if len(reads) == 1:
+                assert renamed.send(REPLACES) == Delivered()
+            return reads[-1]
+
+        slow = renamed.send({"collection_id": COLLECTION, "item_id": FORMER}, read)
+        assert slow == Delivered()
+        assert set(renamed.table.items) == {(COLLECTION, ITEM)}
+
+    def test_an_id_that_came_back_meanwhile_is_not_lost(self, renamed: Api) -> None:
+        """The deletion of a former id that is in force again is mended by the same event."""
+        again, reads = item(id=FORMER), 0
+
+        def read(_collection: str, name: str) -> bytes | None:
+            nonlocal reads
+            reads += name == FORMER
+            return (again if reads else None) if name == FORMER else item()
+
+        assert renamed.send(REPLACES, read) == Delivered()
+        assert (COLLECTION, FORMER) in renamed.table.items
+
+    def test_a_deletion_that_fails_is_tried_again(self, renamed: Api) -> None:
+        """The exact place would stay there otherwise."""
+        renamed.table.is_busy = True
+        delivery = renamed.send(REPLACES)
+        assert isinstance(delivery, Undelivered)
+        assert not delivery.permanent
+        renamed.table.is_busy = False
+        assert renamed.send(REPLACES) == Delivered()
+        assert set(renamed.table.items) == {(COLLECTION, ITEM)}
 
 
 def test_an_item_that_never_rests_is_tried_again_later(api: Api) -> None:

@@ -40,7 +40,7 @@ GOOD_FLAGS: dict[str, Value] = {
     "queue.signatures": "required",
     "queue.topics": TOPIC,
 }
-PACKAGES = {"boto3": True, "cryptography": True, "psycopg": True}
+PACKAGES = {"boto3": True, "cryptography": True, "h5py": True, "psycopg": True}
 
 
 def policy(**changes: Any) -> str:
@@ -94,6 +94,7 @@ def facts(flags: dict[str, Value] | None = None, **changes: Any) -> Facts:
             config=load_config(environment={}, flags={**GOOD_FLAGS, **(flags or {})}),
             config_version="0123456789abcdef",
             datasets=100,
+            with_attributes=("goes-abi", "goes-glm", "jpss-viirs"),
             packages=PACKAGES,
             folders=(FOLDER,),
             database=DATABASE,
@@ -179,7 +180,13 @@ CASES: list[tuple[str, Facts, str, str, str]] = [
      "problem", "not installed: boto3", "pip install 'tallgrass[aws]'"),
     ("extras", facts(packages={"boto3": True}),
      "problem", "psycopg, cryptography", "pip install 'tallgrass[aws,postgres]'"),
-    ("extras", embedded(packages={}), "ok", "none is needed", ""),
+    ("extras", embedded(packages={}, with_attributes=()), "ok", "none is needed", ""),
+    ("extras", embedded({"objects.url": "event"}, packages={}), "ok", "none is needed", ""),
+    ("extras", embedded(packages={}), "warning",
+     "not installed: h5py; HDF5 files of goes-abi and 2 other datasets tell",
+     "on every worker: pip install 'tallgrass[formats]'"),
+    ("extras", embedded(packages={}, with_attributes=("own",)), "warning",
+     "HDF5 files of own tell", "tallgrass[formats]"),
     ("folders", folder(exists=False), "problem", "/data is not there", "make the folder"),
     ("folders", folder(usable=False), "problem", "/data cannot be written", "the rights"),
     ("folders", facts(folders=(replace(FOLDER, usable=False),)),

@@ -135,6 +135,27 @@ def test_a_policy_for_a_dataset_that_no_file_describes(said: Said) -> None:
     assert "needs care_label" in str(caught.value)
 
 
+def test_restricted_data_are_configured_with_a_reference(said: Said) -> None:
+    """Without one no unit would ever be admitted; the refusal names the field that is missing."""
+    restricted = "[governance.policies.goes-glm]\ncare_label = 'restricted'\n"
+    with pytest.raises(ConfigError) as caught:
+        open_catalogue(said(restricted))
+    assert caught.value.code == "config_invalid"
+    assert "governance.policies.goes-glm.governance_ref" in str(caught.value)
+    rules = open_catalogue(said(f"{restricted}governance_ref = 'CR-7'\n")).named("goes-glm")
+    assert rules.governance.governance_ref == "CR-7"
+
+
+def test_what_needs_no_reference_of_the_policy(said: Said) -> None:
+    """Rejected data are told of nowhere; events of one's own dataset may bring their reference."""
+    rejected = "[governance.policies.goes-glm]\ncare_label = 'restricted'\nreject = 'in review'\n"
+    assert open_catalogue(said(rejected)).named("goes-glm").governance.reject == "in review"
+    own = "[governance.policies.wells]\ncare_label = 'restricted'\nsensitivity = 'high'\n"
+    policy = open_policies(said(own)).of("wells")
+    assert policy is not None
+    assert policy.governance_ref is None
+
+
 @pytest.mark.parametrize(
     ("label", "given", "degrees"),
     [

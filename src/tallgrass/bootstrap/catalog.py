@@ -57,6 +57,11 @@ class SharedCatalog:
         with self._lent() as reader:
             return reader.provenance(collection_id, item_id)
 
+    def former_items(self, wal_id: str) -> list[tuple[str, str]]:
+        """Return the ids that a unit's item had before and no item has now, with collections."""
+        with self._lent() as reader:
+            return reader.former_items(wal_id)
+
     def document(self, wal_id: str, activity_id: str) -> bytes | None:
         """Return the provenance document of one activity of a unit."""
         with self._lent() as reader:

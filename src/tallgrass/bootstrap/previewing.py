@@ -30,6 +30,8 @@ class Preview:
 
     compared: int = 0
     changed: int = 0
+    #: Of these, items that would get another id, or go to another collection.
+    renamed: int = 0
     #: Items that could not be made again, by code.
     failing: Counter[str] = field(default_factory=Counter)
     #: JSON Pointer → items in which it would change.
@@ -41,6 +43,7 @@ class Preview:
         return {
             "compared": self.compared,
             "changed": self.changed,
+            "renamed": self.renamed,
             "unchanged": self.compared - self.changed - self.failing.total(),
             "failing": dict(sorted(self.failing.items())),
             "fields": [
@@ -75,6 +78,7 @@ def _compare(unit: StoredUnit, recomputer: Recomputer, found: Preview) -> None:
     changes = differences(bytes(unit.item_body), made.item.body)
     if changes:
         found.changed += 1
+        found.renamed += unit.item != (made.item.collection_id, made.item.item_id)
         found.fields.update(change.pointer for change in changes)
         if len(found.examples) < EXAMPLES_MAX:
             found.examples.append(unit.wal_id)

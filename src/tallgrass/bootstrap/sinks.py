@@ -39,6 +39,7 @@ def sink_resources(
                 notify = open_parts.enter_context(closing(Notifications(database))).send
         yield SinkResources(
             items=catalog.item,
+            former_items=catalog.former_items,
             collections=catalog.collection,
             provenance=catalog.document,
             notify=notify,

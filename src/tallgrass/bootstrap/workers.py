@@ -20,7 +20,9 @@ from tallgrass.evidence.object_store import LocalObjects, OneFile
 from tallgrass.evidence.readers import EventEvidenceReader, ObjectEvidenceReader
 from tallgrass.evidence.reading import EvidenceReader
 from tallgrass.ledger.claim import WorkerLease
+from tallgrass.ledger.unit import IngestUnit
 from tallgrass.operators.context import ChainContext
+from tallgrass.operators.run_unit import match_of
 from tallgrass.poison_feeding import PoisonFeeder, as_a_worker_reads
 from tallgrass.queues.door import Door
 from tallgrass.queues.held import HeldMessages
@@ -38,7 +40,7 @@ def open_file_reader(file: Path, dataset: Dataset) -> ObjectEvidenceReader:
     """Return what reads one file as an object of a dataset; close it at the end."""
     return ObjectEvidenceReader(
         OneFile(file.absolute()),
-        lambda _id: dataset.format,
+        lambda _unit: dataset.format,
         threads=1,
         attributes=_open_attributes(),
     )
@@ -50,9 +52,10 @@ def open_reader(config: Config, catalogue: Catalogue) -> EvidenceReader:
     if url == "event":
         return EventEvidenceReader()
 
-    def format_of(dataset_id: str) -> FileFormat | None:
-        dataset = catalogue.dataset(dataset_id)
-        return None if dataset is None else dataset.format
+    def format_of(unit: IngestUnit) -> FileFormat | None:
+        # By the key, as the operators judge it: of an unknown layout only its name tells.
+        match = match_of(unit, catalogue)
+        return None if match is None else match.dataset.format
 
     if url == "cloud":
         return ObjectEvidenceReader(

@@ -45,14 +45,15 @@ end = { form = "date-time", groups = ["date", "time"], offset_minutes = 10 }
 # The group that holds a span such as 01H, if the data are sums that end at the start:
 # accumulation = "span"
 
-# Keys of another layout, tried in order:
+# Keys of another layout, tried in order; generic = true where only their time is known:
 # [[key.layouts]]
 # pattern = 'old/(?P<date>\d{8})\.nc'
 # start = { form = "date", groups = ["date"] }
 
-# Keys that are no data:
+# Keys that are no data. Any other key that no pattern reads is a unit of which nothing is known;
+# indexes, checksums, READMEs, marks of folders and .tmp are passed over without a rule.
 [[key.ignore]]
-pattern = '.*\.tmp'
+pattern = '.*\.log'
 reason = "not_ingestable"
 
 [item]
@@ -105,7 +106,7 @@ start = "2024-02-29T23:55:00Z"
 end = "2024-03-01T00:05:00Z"
 
 [[examples]]
-key = "data/ABCD/20240229_235500.nc.tmp"
+key = "data/ABCD/20240229_235500.log"
 ignored = "not_ingestable"
 """
 

@@ -46,7 +46,8 @@ def show_preview(plan: Plan, found: Preview, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json_bytes({**plan.document(), "preview": preview}).decode())
         return
-    lines = [f"{found.changed:,} of {found.compared:,} items would change"]
+    renamed = f", {found.renamed:,} of them their id" if found.renamed else ""
+    lines = [f"{found.changed:,} of {found.compared:,} items would change{renamed}"]
     lines += [f"  {printable(e['pointer'])}: {e['items']:,} items" for e in preview["fields"]]
     lines += [f"  could not be made ({code}): {n:,}" for code, n in preview["failing"].items()]
     if found.examples:

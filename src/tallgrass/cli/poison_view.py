@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tallgrass.cli.tables import cell, say, show_facts, show_table
 from tallgrass.cli.text import printable
-from tallgrass.intake.poison import POISON_BYTES_MAX, StoredPoison
+from tallgrass.intake.poison import StoredPoison
 from tallgrass.poison_feeding import Candidate
 from tallgrass.views.poison import body_text
 
@@ -109,7 +109,8 @@ def _now(candidate: Candidate) -> str:
     """Say in a few words what a message gives now."""
     parsed = candidate.parsed
     if parsed is None:
-        return f"only {POISON_BYTES_MAX:,} of {candidate.message.body_bytes:,} bytes are kept"
+        message = candidate.message
+        return f"only {message.kept_bytes:,} of {message.body_bytes:,} bytes are kept"
     said = [f"{unit.dataset} {unit.object_uri}" for unit in parsed.units]
     said += [f"ignored: {one.reason}" for one in parsed.ignored]
     trouble = parsed.poison or parsed.deferred
@@ -121,7 +122,7 @@ def _now(candidate: Candidate) -> str:
 def _size(message: StoredPoison) -> str:
     if not message.is_cut:
         return f"{message.body_bytes:,} bytes"
-    return f"{message.body_bytes:,} bytes, cut: only the first {POISON_BYTES_MAX:,} are kept"
+    return f"{message.body_bytes:,} bytes, cut: only the first {message.kept_bytes:,} are kept"
 
 
 def _hexadecimal(body: bytes) -> Iterator[str]:

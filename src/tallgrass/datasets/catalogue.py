@@ -11,7 +11,12 @@ from typing import Any
 from tallgrass.canonical_json import canonical_bytes, sha256_hex
 from tallgrass.datasets.definition import Dataset
 from tallgrass.datasets.fields import INVALID, nearest_or_all
-from tallgrass.datasets.key_grammar import NOT_INGESTABLE, IgnoredKey, KeyMatch, read_key
+from tallgrass.datasets.key_grammar import (
+    IgnoredKey,
+    KeyMatch,
+    read_key,
+    read_unclaimed_key,
+)
 from tallgrass.datasets.loader import load_dataset
 from tallgrass.errors import ConfigError, InvalidInput
 
@@ -70,22 +75,31 @@ class Catalogue:
         """Return the bucket that a former one's objects moved to; any other is itself."""
         return self._aliases.get((provider, bucket), bucket)
 
-    def route(self, provider: str, bucket: str, key: str) -> KeyMatch | IgnoredKey | None:
-        """Return what an object is; None where no dataset claims its bucket.
+    def claimant(self, provider: str, bucket: str, key: str) -> Dataset | None:
+        """Return the dataset that a key belongs to; None where no dataset has its bucket.
 
-        A key that a grammar takes but whose time is impossible is refused.
+        It is the one with a prefix of the key, else the one that takes the rest, else the first
+        dataset of the bucket by its id: an object of a known bucket is never nobody's.
+        """
+        sharers = self.by_bucket(provider, bucket)
+        # At most one has a prefix of the key: `__init__` made sure of it.
+        claiming = (each for each in sharers if key.startswith(each.key.prefixes))
+        return next(claiming, sharers[0] if sharers else None)
+
+    def route(self, provider: str, bucket: str, key: str) -> KeyMatch | IgnoredKey | None:
+        """Return what an object is; None where no dataset has its bucket.
+
+        A key that a grammar takes but whose time is impossible is refused. One that no grammar
+        takes is a unit without a time, unless a rule passes it over.
         """
         return self._routed(provider, bucket, key)
 
     def _route(self, provider: str, bucket: str, key: str) -> KeyMatch | IgnoredKey | None:
-        sharers = self._by_bucket.get((provider, bucket))
-        if sharers is None:
+        dataset = self.claimant(provider, bucket, key)
+        if dataset is None:
             return None
-        # At most one has a prefix of the key, or else takes the rest: `__init__` made sure of it.
-        for dataset in sharers:
-            if key.startswith(dataset.key.prefixes):
-                return read_key(dataset, key)
-        return IgnoredKey(reason=NOT_INGESTABLE, dataset=None)
+        is_claimed = key.startswith(dataset.key.prefixes)
+        return read_key(dataset, key) if is_claimed else read_unclaimed_key(dataset, key)
 
     @cached_property
     def fingerprint(self) -> str:

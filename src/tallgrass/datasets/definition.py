@@ -90,6 +90,8 @@ class KeyLayout:
     reference: TimeRule | None
     #: Group that holds a span such as ``01H``: the data were summed over it, up to the start.
     accumulation: str | None = None
+    #: False where nothing is known of such objects but what their key tells of their time.
+    known: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,8 +30,7 @@ def read_examples(dataset: Dataset, table: Table) -> tuple[Example, ...]:
         if found != wanted:
             raise example.refusal("key", f"{key!r} gives {found}, and the example says {wanted}")
         if "ignored" not in wanted:
-            units += 1
-            _require_one_reading(dataset, example, key)
+            units += _has_one_reading(dataset, example, key)
         read.append(Example(key=key, found=found))
     if not units and not dataset.key.generic:
         raise table.refusal("examples", "needs at least one key of a unit, with its start")
@@ -68,15 +67,18 @@ def _times(found: KeyMatch) -> dict[str, str | None]:
     return {field: None if time is None else time.isoformat() for field, time in times.items()}
 
 
-def _require_one_reading(dataset: Dataset, example: Table, key: str) -> None:
-    """Refuse a key that another layout reads otherwise, unless that one is for what is left.
+def _has_one_reading(dataset: Dataset, example: Table, key: str) -> bool:
+    """Tell whether a layout reads the key at all; refuse one that another layout reads otherwise.
 
-    Such a layout tells less: no end or no run, or else a coarser start.
+    A layout for what is left may: it tells less, no end or no run, or else a coarser start.
     """
     try:
-        (first, found), *others = readings(dataset, key)
+        all_readings = list(readings(dataset, key))
     except InvalidInput:
-        return  # what counts was read before; another layout's time does not exist
+        return True  # what counts was read before; another layout's time does not exist
+    if not all_readings:
+        return False
+    (first, found), *others = all_readings
     for layout, other in others:
         if _times(other) != _times(found) and _told(layout) >= _told(first):
             raise example.refusal(
@@ -84,6 +86,7 @@ def _require_one_reading(dataset: Dataset, example: Table, key: str) -> None:
                 f"{key!r} is taken by two layouts, which give {_times(found)} and {_times(other)}; "
                 "make one of their patterns narrower",
             )
+    return True
 
 
 def _told(layout: KeyLayout) -> tuple[int, int]:

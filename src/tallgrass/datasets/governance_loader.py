@@ -19,6 +19,8 @@ _Read = Callable[[Table, str], Any]
 APPROVALS_MAX = 10
 DAYS_MAX = 36_500
 
+NEEDS_REFERENCE = "is missing; restricted data need what allows them to be told of"
+
 
 def load_governance(table: Table) -> GovernanceDefaults:
     """Return the rules of a dataset's file; label and sensitivity must be there."""
@@ -28,6 +30,8 @@ def load_governance(table: Table) -> GovernanceDefaults:
         **{name: read(table, name) for name, read in _OPTIONAL.items() if table.has(name)},
     )
     _close(table)
+    if rules.lacks_reference:
+        raise table.refusal("governance_ref", NEEDS_REFERENCE)
     return rules
 
 

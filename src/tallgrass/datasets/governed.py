@@ -5,7 +5,9 @@ from dataclasses import replace
 from functools import lru_cache
 
 from tallgrass.datasets.catalogue import Catalogue
+from tallgrass.datasets.definition import Dataset
 from tallgrass.datasets.fields import nearest_or_all
+from tallgrass.datasets.governance_loader import NEEDS_REFERENCE
 from tallgrass.errors import ConfigError
 from tallgrass.governance.policy import GovernanceDefaults, Overlay, Policies, Policy
 
@@ -14,10 +16,19 @@ def governed(catalogue: Catalogue, overlays: Mapping[str, Overlay]) -> Catalogue
     """Return the catalogue whose datasets have the rules of the policies."""
     if not any(catalogue.dataset(name) for name in overlays):
         return catalogue
-    return Catalogue(
-        replace(each, governance=replace(each.governance, **overlays.get(each.id, {})))
-        for each in catalogue.datasets
-    )
+    return Catalogue(_governed(each, overlays.get(each.id, {})) for each in catalogue.datasets)
+
+
+def _governed(dataset: Dataset, overlay: Overlay) -> Dataset:
+    """Return the dataset with its policy; one by which no unit could be admitted is refused.
+
+    Only events that others publish can bring a reference of their own.
+    """
+    rules = replace(dataset.governance, **overlay)
+    if rules.lacks_reference:
+        field = f"governance.policies.{dataset.id}.governance_ref"
+        raise ConfigError(f"{field}: {NEEDS_REFERENCE}")
+    return replace(dataset, governance=rules)
 
 
 def policies_of(catalogue: Catalogue, overlays: Mapping[str, Overlay]) -> Policies:

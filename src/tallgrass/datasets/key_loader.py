@@ -5,27 +5,12 @@ from collections.abc import Collection, Iterable
 
 from tallgrass.datasets.definition import IgnoreRule, KeyGrammar, KeyLayout, TimeRule
 from tallgrass.datasets.fields import Table, nearest_or_all
-from tallgrass.datasets.key_grammar import NOT_INGESTABLE
+from tallgrass.datasets.key_grammar import NEVER_DATA, SIDECAR
 from tallgrass.datasets.key_times import FORMS, SPANS
-
-#: Why a sidecar's own notification is passed over.
-SIDECAR = "sidecar"
 
 _REASON_FORM = re.compile(r"[a-z][a-z0-9_]*")
 _ANY_KEY = re.compile(".*", re.DOTALL)
 _NO_TIME = TimeRule(groups=(), form="unknown")
-#: Keys that are no data in any bucket: checksums and indexes beside objects, pages for people,
-#: marks of folders. A grammar leaves them out by itself.
-_NEVER_DATA = (
-    IgnoreRule(pattern=re.compile(r".*\.(?:idx|md5|sha1|sha256)", re.DOTALL), reason=SIDECAR),
-    IgnoreRule(
-        pattern=re.compile(
-            r"(?:.*/)?(?:index\.html?|read_?me[^/]*|\.[^/]+)?|docs/test\.txt",
-            re.DOTALL | re.IGNORECASE,
-        ),
-        reason=NOT_INGESTABLE,
-    ),
-)
 
 
 def load_grammar(
@@ -40,7 +25,7 @@ def load_grammar(
         for suffix in sidecars
     ]
     if table is None:
-        return _generic((*by_suffix, *_NEVER_DATA)), ()
+        return _generic((*by_suffix, *NEVER_DATA)), ()
     rules = tuple(_ignore_rule(rule) for rule in table.tables("ignore"))
     rest = table.flag("rest", default=False)
     if rest and table.has("prefixes"):
@@ -49,7 +34,7 @@ def load_grammar(
     if not prefixes:
         raise table.refusal("prefixes", 'must hold at least one prefix; "" takes every key')
     if not any(table.has(name) for name in ("pattern", "layouts", "start")):
-        grammar = _generic((*rules, *by_suffix, *_NEVER_DATA), prefixes=prefixes, rest=rest)
+        grammar = _generic((*rules, *by_suffix, *NEVER_DATA), prefixes=prefixes, rest=rest)
         table.close()
         return grammar, ()
     first = _layout(table)
@@ -62,6 +47,7 @@ def load_grammar(
         end=first.end,
         reference=first.reference,
         accumulation=first.accumulation,
+        known=first.known,
         ignore=(*rules, *by_suffix),
         prefixes=prefixes,
         rest=rest,
@@ -104,6 +90,7 @@ def _layout(table: Table, *, closed: bool = False) -> KeyLayout:
         end=_optional_rule(table.optional_table("end"), groups),
         reference=_optional_rule(table.optional_table("reference"), groups),
         accumulation=accumulation,
+        known=not table.flag("generic", default=False),
     )
     if closed:
         table.close()

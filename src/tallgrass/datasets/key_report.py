@@ -25,7 +25,7 @@ _JOINT = re.compile(r"[._-]")
 class KeyReport:
     """What a key says; None is what it does not say, or what only a unit has."""
 
-    dataset: str | None
+    dataset: str
     provider: str
     object_uri: str
     time_range_start: datetime | None
@@ -67,8 +67,8 @@ def dataset_of_uri(catalogue: Catalogue, uri: str, providers: Collection[str]) -
         provider, bucket, key = _place_of(catalogue, uri, providers)
     except InvalidInput:
         return None
-    sharers = catalogue.by_bucket(provider, bucket)
-    return next((each.id for each in sharers if key.startswith(each.key.prefixes)), None)
+    found = catalogue.claimant(provider, bucket, key)
+    return None if found is None else found.id
 
 
 def _place_of(catalogue: Catalogue, uri: str, providers: Collection[str]) -> tuple[str, str, str]:
@@ -98,7 +98,7 @@ def report_key(catalogue: Catalogue, uri: str, providers: Collection[str]) -> Ke
             item=item_id(routed.provider, routed.bucket, routed.key),
             unit=wal_id(found.dataset.id, routed.object_uri, found.start),
         )
-    beside = None if found.dataset is None else unit_beside(found.dataset, routed.key)
+    beside = unit_beside(found.dataset, routed.key)
     return _report(routed, found.dataset, beside, ignored=found.reason)
 
 
@@ -108,19 +108,21 @@ def unit_beside(dataset: Dataset, key: str) -> KeyMatch | None:
         return None
     name = key.rfind("/") + 1
     ends = [len(key), *(found.start() for found in _JOINT.finditer(key, name))]
+    whole: KeyMatch | None = None
     for end in sorted(ends, reverse=True):
         try:
             found = match_key(dataset, key[:end])
         except InvalidInput:
             return None  # it has the form, but no such time
-        if found is not None:
+        if found is not None and found.is_known:
             return found
-    return None
+        whole = whole or found
+    return whole
 
 
 def _report(
     routed: RoutedKey,
-    dataset: Dataset | None,
+    dataset: Dataset,
     times: KeyMatch | None,
     *,
     item: str | None = None,
@@ -129,7 +131,7 @@ def _report(
 ) -> KeyReport:
     run = None if times is None else times.reference
     return KeyReport(
-        dataset=None if dataset is None else dataset.id,
+        dataset=dataset.id,
         provider=routed.provider,
         object_uri=routed.object_uri,
         time_range_start=None if times is None else times.start,

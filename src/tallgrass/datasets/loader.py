@@ -6,9 +6,10 @@
     [mirrors]        other provider = its buckets with the same keys
     [folders]        begins, ahead_hours, behind_hours: see `folder_loader`
     [key]            prefixes or rest, pattern (a verbose regular expression, matched as a whole),
-                     accumulation
+                     accumulation, generic where nothing but the time is known of such objects
     [key.start]      form, groups and what is added; likewise [key.end] and [key.reference]
-    [[key.layouts]]  further layouts, each with pattern, start, end, reference, accumulation
+    [[key.layouts]]  further layouts, each with pattern, start, end, reference, accumulation,
+                     generic
     [[key.ignore]]   pattern, reason: keys that are no units
     [item]           collection, media_type, region, license, license_url, bbox, place_group,
                      range_km, placeless, sidecar_keys (a regular expression: whose keys have some),
@@ -25,8 +26,10 @@
     [governance.sovereignty]  texts that events carry: tribal_authority, review_status …
     [[examples]]     key with start, end, reference, or with ignored: the file proves its grammar
 
-Without [key] or its pattern every object is a unit without a time. Without `format` only the kind
-of file is told, by its first bytes; without `cadence_s` objects come irregularly.
+Without [key] or its pattern every object is a unit without a time, and so is one whose key no
+pattern takes: only what [[key.ignore]] names, and what is never data, is passed over. Without
+`format` only the kind of file is told, by its first bytes; without `cadence_s` objects come
+irregularly.
 
 Whatever cannot be used is refused with the file, the field and what is allowed there.
 """
@@ -49,28 +52,12 @@ from tallgrass.datasets.fields import INVALID, Table, nearest_or_all
 from tallgrass.datasets.folder_loader import load_folders
 from tallgrass.datasets.governance_loader import load_governance
 from tallgrass.datasets.key_loader import load_grammar, require_group
+from tallgrass.datasets.unknown_layout import COMMON_MEDIA_TYPES
 from tallgrass.error_codes import is_unit_code, registry
 from tallgrass.errors import ConfigError
 
 #: How soon a unit is wanted.
 PRIORITIES = ("high", "normal", "low")
-#: Media types of generic units, of which the ending of the key is all that is known.
-COMMON_MEDIA_TYPES = {
-    ".csv": "text/csv",
-    ".grb2": "application/wmo-GRIB2",
-    ".grib2": "application/wmo-GRIB2",
-    ".gz": "application/gzip",
-    ".h5": "application/x-hdf5",
-    ".json": "application/json",
-    ".nc": "application/netcdf",
-    ".parquet": "application/vnd.apache.parquet",
-    ".pdf": "application/pdf",
-    ".png": "image/png",
-    ".tif": "image/tiff; application=geotiff",
-    ".txt": "text/plain",
-    ".zip": "application/zip",
-}
-
 _ID_FORM = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 # NODD's registry writes one name with a hyphen before it, which S3 itself would not take.
 _BUCKET_FORM = re.compile(r"-?[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -110,6 +110,8 @@ class Facts:
     config_version: str | None
     #: How many there are, the folder of one's own included.
     datasets: int | Trouble
+    #: Ids of the datasets of whose files attributes of HDF5 are read.
+    with_attributes: Sequence[str]
     #: Optional package → whether it is installed.
     packages: Mapping[str, bool]
     folders: Sequence[Folder]
@@ -118,6 +120,11 @@ class Facts:
     queue: EmbeddedQueue | SqsFacts | Trouble | NotAsked
     #: Where credentials come from; None for nowhere.
     credentials: str | Trouble | NotAsked | None
+
+    @property
+    def reads_objects(self) -> bool:
+        """Whether workers read objects, and do not only believe events."""
+        return self.config.text("objects.url") != "event"
 
     @property
     def on_sqs(self) -> bool:

@@ -24,15 +24,17 @@ from tallgrass.doctor.finding import (
     Trouble,
 )
 from tallgrass.errors import TallgrassError
+from tallgrass.evidence.formats import WITH_ATTRIBUTES
 from tallgrass.intake.poison import PoisonState
 
 if TYPE_CHECKING:
     from tallgrass.bootstrap.views import Health, ProjectionLag
     from tallgrass.clock import Clock
     from tallgrass.config import Config
+    from tallgrass.datasets.definition import Dataset
     from tallgrass.queues.queue_facts import SqsFacts
 
-_PACKAGES = ("boto3", "cryptography", "psycopg")
+_PACKAGES = ("boto3", "cryptography", "h5py", "psycopg")
 _SQLITE = "sqlite:///"
 _OFFLINE = NotAsked(reason="left out by --skip-network")
 
@@ -42,12 +44,14 @@ ReadAnchors = Callable[[Path], Sequence[object]]
 
 def gather(config: Config, *, skip_network: bool, clock: Clock, read_anchors: ReadAnchors) -> Facts:
     """Look at everything that the configuration names."""
+    datasets = _datasets(config)
     packages = {name: find_spec(name) is not None for name in _PACKAGES}
     database = _database(config, skip_network=skip_network)
     return Facts(
         config=config,
         config_version=version_in_use(config),
-        datasets=_datasets(config),
+        datasets=datasets if isinstance(datasets, Trouble) else len(datasets),
+        with_attributes=() if isinstance(datasets, Trouble) else _with_attributes(datasets),
         packages=packages,
         folders=tuple(_folders(config)),
         database=database,
@@ -62,11 +66,15 @@ def trouble_of(error: TallgrassError) -> Trouble:
     return Trouble(code=error.code, message=str(error))
 
 
-def _datasets(config: Config) -> int | Trouble:
+def _datasets(config: Config) -> Sequence[Dataset] | Trouble:
     try:
-        return len(open_catalogue(config).datasets)
+        return open_catalogue(config).datasets
     except TallgrassError as error:
         return trouble_of(error)
+
+
+def _with_attributes(datasets: Sequence[Dataset]) -> tuple[str, ...]:
+    return tuple(each.id for each in datasets if each.format in WITH_ATTRIBUTES)
 
 
 def _folders(config: Config) -> Iterator[Folder]:

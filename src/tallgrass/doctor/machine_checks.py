@@ -55,6 +55,11 @@ def check_extras(facts: Facts) -> Finding:
         extras = sorted({needed[package][0] for package in missing})
         fix = f"pip install 'tallgrass[{','.join(extras)}]'"
         return problem(name, f"not installed: {', '.join(missing)}", fix)
+    if facts.with_attributes and facts.reads_objects and not facts.packages.get("h5py"):
+        first, *others = facts.with_attributes
+        of = f"{first} and {len(others)} other datasets" if others else first
+        seen = f"not installed: h5py; HDF5 files of {of} tell neither times nor places"
+        return warning(name, seen, "on every worker: pip install 'tallgrass[formats]'")
     installed = [package for package, there in sorted(facts.packages.items()) if there]
     return ok(name, f"installed: {', '.join(installed) or 'none, and none is needed'}")
 

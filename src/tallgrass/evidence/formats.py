@@ -45,6 +45,8 @@ _READERS: Mapping[FileFormat, Callable[[Seen], Verdict]] = {
     FileFormat.TIFF: tiff.read_header,
     FileFormat.FITS: fits.read_header,
 }
+#: Formats of which attributes of HDF5 may be asked for, which needs the extra `formats`.
+WITH_ATTRIBUTES = (FileFormat.HDF5, FileFormat.NETCDF4_PLACE, FileFormat.BY_NAME)
 #: Volumes were gzipped by their makers; their reader knows what is inside.
 _UNWRAP_THEMSELVES = (FileFormat.NEXRAD_LEVEL2, FileFormat.NEXRAD_LEVEL2_RADIALS)
 

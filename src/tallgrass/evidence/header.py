@@ -13,6 +13,10 @@ TOO_SHORT = "size_too_small"
 TOO_LONG = "size_too_large"
 NO_BYTES = "size_zero"
 
+#: Names in the header what was not read, because this installation has no reader of it.
+UNREAD = "unread"
+ATTRIBUTES = "attributes"
+
 #: Reads so many bytes from a position of the object, in the version that head and tail are of.
 Ranges = Callable[[int, int], bytes]
 

@@ -3,6 +3,7 @@
 import re
 
 from tallgrass.evidence.header import NOT_THE_FORMAT, TOO_SHORT, Seen
+from tallgrass.evidence.text_tables import issue_of_text
 from tallgrass.evidence.wrapping import ends_a_block, inflated
 
 #: How a name ends → how such a file begins.
@@ -32,7 +33,7 @@ def issue_of(key: str, seen: Seen) -> str | None:
     """Return what is wrong with the bytes of an object of this name, as far as any file shows it.
 
     Zeros are no file, an error document is no data, a suffix that stands for a format is kept, and
-    where such a format has an end, it is there.
+    where such a format has an end, it is there. Text is text, and a table of text ends with a row.
     """
     name = key.rsplit("/", 1)[-1]
     if not seen.head:
@@ -42,7 +43,7 @@ def issue_of(key: str, seen: Seen) -> str | None:
     start = next((start for suffix, start in _STARTS if suffix.search(name)), None)
     if start is not None and not seen.head.startswith(start):
         return TOO_SHORT if start.startswith(seen.head) else NOT_THE_FORMAT
-    return None if _ends(name, start, seen) else TOO_SHORT
+    return issue_of_text(name, seen) if _ends(name, start, seen) else TOO_SHORT
 
 
 def _is_an_answer(name: str, head: bytes) -> bool:

@@ -12,15 +12,15 @@ from tallgrass.evidence import grib2, nexrad_level2
 from tallgrass.evidence.formats import format_by_name, header_alone, read_seen, tail_bytes
 from tallgrass.evidence.hdf5_attributes import may_tell_a_place, with_attributes
 from tallgrass.evidence.hdf5_children import Attributes
-from tallgrass.evidence.header import Ranges, Seen, Verdict
+from tallgrass.evidence.header import ATTRIBUTES, UNREAD, Ranges, Seen, Verdict
 from tallgrass.evidence.kinds import issue_of
 from tallgrass.evidence.magic import magic_of
 from tallgrass.evidence.object_store import ObjectBytes, Objects, RangeUnread
 from tallgrass.evidence.reading import Evidence, ReadFailure
 from tallgrass.ledger.unit import IngestUnit
 
-#: Answers the format of a dataset's objects, or None where none is known.
-FormatOf = Callable[[str], FileFormat | None]
+#: Answers the format of a unit's object, or None where none is known.
+FormatOf = Callable[[IngestUnit], FileFormat | None]
 
 #: What stands where neither dataset nor name tell the format of an object.
 _TOLD_BY_NO_NAME = (None, FileFormat.BY_NAME, FileFormat.BY_NAME_HEADER)
@@ -131,7 +131,7 @@ class ObjectEvidenceReader:
         )
 
     def _format(self, unit: IngestUnit) -> FileFormat | None:
-        file_format = self._format_of(unit.dataset)
+        file_format = self._format_of(unit)
         if file_format is FileFormat.BY_NAME:
             return format_by_name(unit.object_uri) or file_format
         if file_format is FileFormat.BY_NAME_HEADER:
@@ -141,7 +141,7 @@ class ObjectEvidenceReader:
 
     def _is_classic(self, unit: IngestUnit, read: ObjectBytes) -> bool:
         """Tell whether a file that only its name calls HDF5 is of the older form of NetCDF."""
-        by_name = self._format_of(unit.dataset) in _TOLD_BY_NO_NAME
+        by_name = self._format_of(unit) in _TOLD_BY_NO_NAME
         return by_name and magic_of(read.head) == "netcdf3"
 
     def _verdict(
@@ -157,10 +157,10 @@ class ObjectEvidenceReader:
             return _with_last_message(file_format, seen, read.more) or (header, issues)
         if file_format is FileFormat.NEXRAD_LEVEL2 and not issues:
             return _with_first_radial(file_format, seen, header, read.more) or (header, issues)
-        if issues or self._attributes is None or read.more is None:
+        if issues or read.more is None or not _wants_attributes(file_format, header, seen):
             return header, issues
-        if not _wants_attributes(file_format, header, seen):
-            return header, issues
+        if self._attributes is None:
+            return {**header, UNREAD: ATTRIBUTES}, issues
         whole = Seen(read.head, read.tail, read.size, read.more)
         answer = self._attributes.read(whole, near=read.near)
         return answer if isinstance(answer, ReadFailure) else with_attributes(header, answer)

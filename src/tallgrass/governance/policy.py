@@ -65,6 +65,12 @@ class GovernanceDefaults:
     expires_after_days: int | None = None
 
     @property
+    def lacks_reference(self) -> bool:
+        """Whether nothing says what allows restricted data to be told of; rejected ones are not."""
+        is_told = self.care_label == RESTRICTED and self.reject is None
+        return is_told and self.governance_ref is None
+
+    @property
     def degrees(self) -> float:
         """The size of the cell that places are made as coarse as; 0: as exact as they are.
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-#: As much of a poison body is kept; its hash and length tell the rest.
-POISON_BYTES_MAX = 262_144
+#: As much of a poison body is kept: all that a queue takes.
+POISON_BYTES_MAX = 1_048_576
 
 
 class PoisonState(StrEnum):
@@ -24,8 +24,9 @@ class StoredPoison:
     queue: str
     #: Of the whole body.
     body_sha256: str
-    #: Length of the whole body; at most POISON_BYTES_MAX of it are kept.
+    #: Length of the whole body, and of what is kept of it.
     body_bytes: int
+    kept_bytes: int
     message_id: str | None
     error_code: str
     error_message: str
@@ -48,7 +49,7 @@ class StoredPoison:
     @property
     def is_cut(self) -> bool:
         """Whether only the beginning of its body is kept."""
-        return self.body_bytes > POISON_BYTES_MAX
+        return self.body_bytes > self.kept_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

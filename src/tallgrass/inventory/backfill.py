@@ -105,7 +105,7 @@ def unit_of(
         found = catalogue.route(provider, bucket, key)
         if found is None:
             return PassedOver.UNROUTABLE.value
-        if found.dataset is None or found.dataset.id != wanted.dataset:
+        if found.dataset.id != wanted.dataset:
             return PassedOver.OTHER_DATASET.value
         if isinstance(found, IgnoredKey):
             return found.reason

@@ -147,8 +147,6 @@ def _run(
         source = anonymized_source(source, claim.wal_id, admission.masking_degrees)
     registration = stac_register.stac_register(dataset, source, description, owned)
     fields["stac_status"] = registration.status
-    if registration.conflict is not None:
-        raise _Stop("catalog_conflict", registration.conflict)
 
     progress.begin(provenance_emit.NAME)
     emission = provenance_emit.provenance_emit(
@@ -253,9 +251,7 @@ def _effects(
 ) -> Effects:
     event = item_event(
         claim=claim,
-        status=registration.status,
-        item=registration.item,
-        href=registration.href,
+        registration=registration,
         source=source,
         activity_id=emission.provenance.activity_id,
         admission=admission,
@@ -271,6 +267,7 @@ def _effects(
     )
     return Effects(
         item=None if registration.status is StacStatus.NO_OP else registration.item,
+        replaces=registration.replaces,
         provenance=emission.provenance,
         events=lineage if event is None else (event, *lineage),
     )

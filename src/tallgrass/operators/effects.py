@@ -62,6 +62,8 @@ class Effects:
 
     #: None where the stored item is the same already.
     item: ItemEffect | None = None
+    #: The unit's item under the id that it has until now, where `item` has another id.
+    replaces: OwnedItem | None = None
     provenance: ProvenanceEffect | None = None
     events: tuple[EventEffect, ...] = ()
 

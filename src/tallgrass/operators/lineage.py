@@ -88,7 +88,10 @@ def _payload(
         item_id=item.item_id,
         sha256=item.sha256,
         size=len(item.body),
-        change=_CHANGES.get(registration.status),
+        # Under another id it is another dataset to OpenLineage.
+        change=_CHANGES.get(registration.status)
+        if registration.replaces is None
+        else Change.CREATE,
     )
     return build_event(EventType.COMPLETE, context.ended_at, run, output=output)
 

@@ -17,6 +17,7 @@ from tallgrass.datasets.key_grammar import KeyMatch
 from tallgrass.datasets.key_times import UNKNOWN_START
 from tallgrass.errors import InvalidInput
 from tallgrass.evidence.grib2_sections import START_OF_FORECAST
+from tallgrass.evidence.header import UNREAD
 from tallgrass.evidence.reading import Evidence
 from tallgrass.ledger.vocabulary import CheckStatus
 from tallgrass.operators.issues import CheckReport, Issue, issue, status_of
@@ -53,6 +54,9 @@ def metadata_extract(match: KeyMatch, read: Evidence) -> MetadataReport:
     seen = _footprint(match, read, issues)
     box = _box(match, read, issues) if seen is None else seen.box
     properties = _properties(match, read, issues)
+    if not match.is_known:
+        text = "its key has a layout that the dataset's file does not describe"
+        issues.append(issue(match.dataset, "incomplete_product_metadata", text, Severity.SUSPECT))
     if not issues:
         report = OK
     else:
@@ -84,7 +88,7 @@ def _times(match: KeyMatch, read: Evidence, issues: list[Issue]) -> tuple[dateti
     if match.accumulation is not None:
         start, end = start - match.accumulation, start
     if start == UNKNOWN_START:
-        text = "the key has no time"
+        text = f"the key has no time{_why_the_file_is_silent(read)}"
         issues.append(issue(dataset, "invalid_time_range", text, Severity.SUSPECT))
     named = "start" if "start" in read.header else "volume_time"
     told_start = _told(match, read.header, named, issues)
@@ -185,6 +189,7 @@ def _box(match: KeyMatch, read: Evidence, issues: list[Issue]) -> Box | None:
         return None
     if values is None:
         text = "neither the file, nor the key, nor the dataset says where the data lie"
+        text += _why_the_file_is_silent(read)
         issues.append(_never_suspect(match.dataset, "missing_geolocation", text))
         return None
     try:
@@ -192,6 +197,14 @@ def _box(match: KeyMatch, read: Evidence, issues: list[Issue]) -> Box | None:
     except InvalidInput as exc:
         issues.append(_never_suspect(match.dataset, "invalid_geometry", str(exc)))
         return None
+
+
+def _why_the_file_is_silent(read: Evidence) -> str:
+    """Return what to add to a complaint where the file may tell, and could not be asked."""
+    if UNREAD not in read.header:
+        return ""
+    unread = read.header[UNREAD]
+    return f"; the file's {unread} were not read, as this worker lacks the extra `formats`"
 
 
 def _never_suspect(dataset: Dataset, code: str, message: str) -> Issue:

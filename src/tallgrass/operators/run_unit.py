@@ -25,7 +25,7 @@ def run_unit(
     watch: Watch | None = None,
 ) -> ChainResult:
     """Find what the unit's key says and run the operators; never raises for a fault of the unit."""
-    match = _match(claim.unit, catalogue)
+    match = match_of(claim.unit, catalogue)
     if match is None:
         return ChainResult(
             outcome=Outcome(
@@ -38,7 +38,8 @@ def run_unit(
     return run_chain(claim, match, reading, claim.owned_item, context, watch)
 
 
-def _match(unit: IngestUnit, catalogue: Catalogue) -> KeyMatch | None:
+def match_of(unit: IngestUnit, catalogue: Catalogue) -> KeyMatch | None:
+    """Return what a unit's key says; None where no dataset takes it any more."""
     bucket, key = bucket_and_key(unit.object_uri)
     try:
         found = catalogue.route(unit.provider, bucket, key)

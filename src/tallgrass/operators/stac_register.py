@@ -26,8 +26,8 @@ class Registration:
     status: StacStatus
     item: ItemEffect
     href: str
-    #: Why it must not be stored, if so.
-    conflict: str | None = None
+    #: The unit's item under the id that it has until now, where the new one has another id.
+    replaces: OwnedItem | None = None
 
 
 def stac_register(
@@ -51,13 +51,8 @@ def stac_register(
     if owned is None:
         return Registration(status=StacStatus.CREATED, item=item, href=href)
     if (owned.collection_id, owned.item_id) != (collection, name):
-        return Registration(
-            status=StacStatus.FAILED,
-            item=item,
-            href=href,
-            conflict=f"the unit owns the item {owned.collection_id}/{owned.item_id}, "
-            f"and would now write {collection}/{name}",
-        )
+        # A policy that masks places, or one that does no longer, names the object differently.
+        return Registration(status=StacStatus.UPDATED, item=item, href=href, replaces=owned)
     same = owned.sha256 == item.sha256
     return Registration(
         status=StacStatus.NO_OP if same else StacStatus.UPDATED, item=item, href=href

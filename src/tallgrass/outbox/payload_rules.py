@@ -29,6 +29,8 @@ SOVEREIGNTY = "sovereignty"
 MASKING = "masking"
 #: The policy under which an item was made, where it has a name.
 POLICY_REF = "policy_ref"
+#: Which item went when the event's item came, where that had another id until then.
+REPLACES = "replaces"
 
 #: Numbers beyond are read differently by different readers.
 _INTEGERS = range(-(2**63), 2**63)

@@ -25,6 +25,8 @@ class SinkResources:
 
     #: (collection, item) → the item's stored bytes.
     items: Callable[[str, str], bytes | None] = _no_catalog
+    #: wal_id → ids that the unit's item had before and no item has now: (collection, item).
+    former_items: Callable[[str], Sequence[tuple[str, str]]] = lambda _: ()
     #: collection → its stored bytes.
     collections: Callable[[str], bytes | None] = _no_catalog
     #: (wal_id, activity) → the PROV-O document's stored bytes.

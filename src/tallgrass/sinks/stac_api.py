@@ -3,7 +3,8 @@
 An item event names an item; what is sent is that item as the catalog has it now, so events that
 come late or twice do no harm. One that was slow on its way may have undone a newer one, so the
 catalog is read again after each write. PUT replaces it; where there is none POST creates it, and
-where the collection is missing too that is created first.
+where the collection is missing too that is created first. An id that its item no longer has is
+deleted, whichever event tells of it: that of the item under its new id, or a late one of the old.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from tallgrass.outbox.event import OutboxEvent
 from tallgrass.sinks.address_guard import HttpUrl, read_url
 from tallgrass.sinks.http import authorization, deliver, delivery_of, open_http, trace_headers
 from tallgrass.sinks.http_client import Answer, HttpClient
-from tallgrass.sinks.item_event import Names, names_in
+from tallgrass.sinks.item_event import Names, names_in, replaces_another
 from tallgrass.sinks.options import Options
 from tallgrass.sinks.protocol import Delivered, Delivery, Undelivered
 from tallgrass.sinks.resources import SinkResources
@@ -38,6 +39,7 @@ class CatalogBytes:
     """The catalog that is copied."""
 
     items: Callable[[str, str], bytes | None]
+    former_items: Callable[[str], Sequence[tuple[str, str]]]
     collections: Callable[[str], bytes | None]
 
 
@@ -47,6 +49,8 @@ class _Sending:
 
     headers: Mapping[str, str]
     ends_at: float
+    #: The unit that the event is about.
+    subject: str
 
 
 class StacApiSink:
@@ -80,16 +84,16 @@ class StacApiSink:
         names = names_in(event, "collection_id", "item_id")
         if isinstance(names, Undelivered):
             return names
+        headers = {**self._headers, **trace_headers(event)}
+        sending = _Sending(headers=headers, ends_at=self._client.deadline(), subject=event.subject)
         item = self._item(names)
         if item is None:
-            return Undelivered(
-                code="sink_refused",
-                message=f"the catalog has no item {names['item_id']} in {names['collection_id']}",
-                permanent=True,
-            )
-        headers = {**self._headers, **trace_headers(event)}
-        sending = _Sending(headers=headers, ends_at=self._client.deadline())
-        return self._put_newest(names, item, sending)
+            return self._delete_former(sending, names)
+        delivery = self._put_newest(names, item, sending)
+        if isinstance(delivery, Undelivered) or not replaces_another(event):
+            return delivery
+        # Behind the new one, so that readers never miss the item.
+        return self._delete_former(sending)
 
     def _put_newest(self, names: Names, item: bytes, sending: _Sending) -> Delivery:
         """Write the item until the catalog still has what was written."""
@@ -98,18 +102,40 @@ class StacApiSink:
             if isinstance(delivery, Undelivered):
                 return delivery
             newest = self._item(names)
-            if newest is None or newest == item:
+            if newest is None:  # it got another id meanwhile, and this brought the old one back
+                return self._delete_former(sending)
+            if newest == item:
                 return delivery
             item = newest
         message = f"item {names['item_id']} changed {_WRITES_MAX} times while it was sent"
         return Undelivered(code="sink_error", message=message)
+
+    def _delete_former(self, sending: _Sending, wanted: Names | None = None) -> Delivery:
+        """Delete the ids that the unit's item no longer has; the wanted one must be among them."""
+        former = self._catalog.former_items(sending.subject)
+        if wanted and (wanted["collection_id"], wanted["item_id"]) not in former:
+            return Undelivered(
+                code="sink_refused",
+                message=f"the catalog has no item {wanted['item_id']} in {wanted['collection_id']}",
+                permanent=True,
+            )
+        for collection_id, item_id in former:
+            names = {"collection_id": collection_id, "item_id": item_id}
+            answer = self._ask("DELETE", self._path_of(names), None, sending)
+            delivery = delivery_of(answer, self._client.url.place, self._clock)
+            if answer.status != _NOT_FOUND and isinstance(delivery, Undelivered):
+                return delivery
+            item = self._item(names)
+            if item is not None:  # it got this id again meanwhile
+                return self._put_newest(names, item, sending)
+        return Delivered()
 
     def _item(self, names: Names) -> bytes | None:
         return self._catalog.items(names["collection_id"], names["item_id"])
 
     def _put(self, names: Names, item: bytes, sending: _Sending) -> Delivery:
         path = self._items_of(names)
-        one = f"{path}/{quote(names['item_id'], safe='')}"
+        one = self._path_of(names)
         answer = self._ask("PUT", one, item, sending)
         if answer.status == _NOT_FOUND:
             answer = self._ask("POST", path, item, sending)
@@ -141,6 +167,9 @@ class StacApiSink:
             theirs.get(name) == ours.get(name) for name in _CONTENT
         )
 
+    def _path_of(self, names: Names) -> str:
+        return f"{self._items_of(names)}/{quote(names['item_id'], safe='')}"
+
     def _items_of(self, names: Names) -> str:
         return f"{self._base}/collections/{quote(names['collection_id'], safe='')}/items"
 
@@ -171,7 +200,11 @@ def open_stac_api(settings: Mapping[str, object], resources: SinkResources) -> S
     options.done()
     return StacApiSink(
         client,
-        CatalogBytes(items=resources.items, collections=resources.collections),
+        CatalogBytes(
+            items=resources.items,
+            former_items=resources.former_items,
+            collections=resources.collections,
+        ),
         headers=headers,
         clock=resources.clock,
     )

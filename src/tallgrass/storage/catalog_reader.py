@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from uuid import UUID
 
 import orjson
 
@@ -96,6 +97,16 @@ class CatalogReader:
         with self._database.reading() as tx:
             rows = tx.select("units_by_item", first=prefix, last=prefix + LAST_ID, size=size)
         return [str(row["wal_id"]) for row in rows]
+
+    def former_items(self, wal_id: str) -> list[tuple[str, str]]:
+        """Return the ids that a unit's item had before and no item has now, with collections."""
+        try:
+            UUID(wal_id)
+        except ValueError:  # the subject of somebody else's event
+            return []
+        with self._database.reading() as tx:
+            rows = tx.select("former_items", wal_id=wal_id)
+        return [(row["collection_id"], row["item_id"]) for row in rows]
 
     def document(self, wal_id: str, activity_id: str) -> bytes | None:
         """Return the provenance document of one activity of a unit."""

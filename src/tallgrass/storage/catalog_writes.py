@@ -37,10 +37,14 @@ class CatalogWrites:
         """Write all effects in id order; an item of another owner undoes the whole batch."""
         created: _Rows = []
         updated: _Rows = []
+        renamed: _Rows = []
         documents: _Rows = []
         events: _Rows = []
         for claim, stac_status, effects in winners:
-            if effects.item is not None:
+            if effects.item is not None and effects.replaces is not None:
+                former = (effects.replaces.collection_id, effects.replaces.item_id)
+                renamed.append((*former, *_item_row(claim, effects.item)))
+            elif effects.item is not None:
                 rows = created if stac_status is StacStatus.CREATED else updated
                 rows.append(_item_row(claim, effects.item))
             if effects.provenance is not None:
@@ -57,10 +61,22 @@ class CatalogWrites:
                 )
             for event in effects.events:
                 events.extend(self._event_rows(claim, event, now))
+        if renamed:
+            self._rename(tx, renamed, now)
         write_all(tx, "insert_items", created, now=now)
         write_all(tx, "update_items", updated, now=now)
         tx.write("insert_provenance", documents, now=now)
         tx.write("insert_events", events, now=now, pipeline_id=self._pipeline_id)
+
+    def _rename(self, tx: Transaction, rows: _Rows, now: datetime) -> None:
+        """Give items other ids, and note those that they had.
+
+        This comes before all other writes to items: a copy that begins meanwhile waits for the
+        notes first, then for the items.
+        """
+        notes: _Rows = [(row[0], row[1], row[4], row[5]) for row in rows]
+        write_all(tx, "note_replaced", notes, now=now)
+        write_all(tx, "rename_items", rows, now=now)
 
     def _event_rows(self, claim: Claim, event: EventEffect, now: datetime) -> _Rows:
         """Return one row for each target; all share key and payload."""

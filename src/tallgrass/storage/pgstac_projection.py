@@ -193,6 +193,8 @@ class _Batch:
 
     placed: Mapping[str, str]
     placeless: Sequence[str]
+    #: Ids that their items no longer have.
+    gone: Sequence[str]
     copied_to: str | None
     has_more: bool
 
@@ -213,7 +215,8 @@ def _next_batch(
     )
     return _Batch(
         placed={row["item_id"]: row["body"] for row in rows if row["has_place"]},
-        placeless=[row["item_id"] for row in rows if not row["has_place"]],
+        placeless=[row["item_id"] for row in rows if row["has_place"] is False],
+        gone=[row["item_id"] for row in rows if row["body"] is None],
         copied_to=copied_to,
         has_more=has_more,
     )
@@ -236,8 +239,8 @@ def _write(
         raise
     except Exception as exc:  # it has no classes of its own
         raise _refused(exc) from exc
-    if batch.placeless:
-        statements.execute("drop_items", collection_id=collection_id, rows=list(batch.placeless))
+    if left := [*batch.placeless, *batch.gone]:
+        statements.execute("drop_items", collection_id=collection_id, rows=left)
     found = statements.select("count_items", collection_id=collection_id, rows=list(batch.placed))
     if found[0]["items"] != len(batch.placed):
         raise _refused(f"{collection_id}: {found[0]['items']} of {len(batch.placed)} items arrived")

@@ -1,6 +1,6 @@
 """Poison messages in the database: kept before they leave the queue, and fed to it again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tallgrass.canonical_json import sha256_hex
 from tallgrass.governance.actors import Acting, Role, name_of
@@ -15,6 +15,9 @@ from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Row, Transaction
 
 _EVERYTHING = PoisonFilter()
+#: Of the bodies of one statement, in hexadecimal, and where a row has its body.
+_STATEMENT_CHARS_MAX = 16 * 1024 * 1024
+_BODY = 2
 
 
 class PoisonStore:
@@ -49,7 +52,8 @@ class PoisonStore:
         def work(tx: Transaction) -> None:
             now = tx.now()
             for batch in rounds:
-                tx.write("upsert_poison", list(batch.values()), now=now)
+                for part in _parts(list(batch.values())):
+                    tx.write("upsert_poison", part, now=now)
 
         self._runner.run(work)
 
@@ -151,6 +155,20 @@ class PoisonStore:
         self._runner.run(lambda tx: write_audit(tx, tx.now(), entries))
 
 
+def _parts(rows: list[tuple[object, ...]]) -> Iterator[list[tuple[object, ...]]]:
+    """Yield rows in parts that one statement can hold: bodies may be long."""
+    part: list[tuple[object, ...]] = []
+    size = 0
+    for row in rows:
+        length = len(str(row[_BODY]))
+        if part and size + length > _STATEMENT_CHARS_MAX:
+            yield part
+            part, size = [], 0
+        part.append(row)
+        size += length
+    yield part
+
+
 def subject_of(poison_id: int) -> str:
     """Return how the audit log names a poison message."""
     return f"poison:{poison_id}"
@@ -162,6 +180,7 @@ def _stored(row: Row) -> StoredPoison:
         queue=row["queue"],
         body_sha256=row["body_sha256"],
         body_bytes=row["body_bytes"],
+        kept_bytes=row["kept_bytes"],
         message_id=row["message_id"],
         error_code=row["error_code"],
         error_message=row["error_message"],

@@ -43,3 +43,10 @@ SELECT x.collection_id, count(*) AS items, min(x.start_at) AS start_at, max(x.en
 FROM stac_items AS x
 WHERE {overlaps}
 GROUP BY x.collection_id ORDER BY x.collection_id;
+
+-- name: former_items(wal_id)
+-- Ids that the item of a unit had and that no item has now.
+SELECT DISTINCT f.collection_id, f.item_id FROM replaced_items AS f
+WHERE f.wal_id = :wal_id AND NOT EXISTS (SELECT 1 FROM stac_items AS i
+  WHERE i.collection_id = f.collection_id AND i.item_id = f.item_id)
+ORDER BY f.collection_id, f.item_id;

@@ -16,6 +16,24 @@ FROM each_row AS x
 WHERE i.collection_id = x.collection_id AND i.item_id = x.item_id
   AND CASE WHEN i.wal_id = x.wal_id THEN true ELSE false END;
 
+-- name: note_replaced(now; former_collection_id, former_item_id, wal_id, attempt_no)
+-- Before the id changes: a trigger asks for it.
+INSERT INTO replaced_items (wal_id, attempt_no, collection_id, item_id, sha256, replaced_at)
+SELECT i.wal_id, x.attempt_no, i.collection_id, i.item_id, i.sha256, :now
+FROM each_row AS x JOIN stac_items AS i
+  ON i.collection_id = x.former_collection_id AND i.item_id = x.former_item_id
+WHERE i.wal_id = x.wal_id;
+
+-- name: rename_items(now; former_collection_id, former_item_id, collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at, end_at, datetime_at, reach)
+-- One row under another id: at no moment has the unit two items, or none.
+UPDATE stac_items AS i SET collection_id = x.collection_id, item_id = x.item_id, attempt_no = x.attempt_no,
+  body = convert_to(x.body, 'UTF8'), sha256 = x.sha256,
+  west = x.west, south = x.south, east = x.east, north = x.north, start_at = x.start_at,
+  end_at = x.end_at, datetime_at = x.datetime_at, reach = x.reach, updated_at = :now
+FROM each_row AS x
+WHERE i.collection_id = x.former_collection_id AND i.item_id = x.former_item_id
+  AND CASE WHEN i.wal_id = x.wal_id THEN true ELSE false END;
+
 -- name: insert_provenance(now; wal_id, activity_id, attempt_no, body, sha256, run)
 -- A re-run of the same activity tells nothing new.
 INSERT INTO provenance (wal_id, activity_id, attempt_no, body, sha256, run, created_at)

@@ -1,7 +1,8 @@
 -- Poison messages: kept, listed, fed to the queue again.
 
 -- name: upsert_poison(now; queue, body_sha256, body, body_bytes, message_id, error_code, error_message)
--- One that comes again is open again, whatever was begun or done for it before.
+-- One that comes again is open again, whatever was begun or done for it before, and whole if it was
+-- cut when less was kept.
 INSERT INTO poison_messages (queue, body_sha256, body, body_bytes, message_id, error_code,
   error_message, times_seen, first_seen_at, last_seen_at)
 SELECT x.queue, x.body_sha256, decode(x.body, 'hex'), x.body_bytes, x.message_id, x.error_code,
@@ -9,12 +10,13 @@ SELECT x.queue, x.body_sha256, decode(x.body, 'hex'), x.body_bytes, x.message_id
 FROM each_row AS x
 ORDER BY x.queue
 ON CONFLICT (queue, body_sha256) DO UPDATE SET times_seen = poison_messages.times_seen + 1,
+  body = CASE WHEN length(poison_messages.body) < length(excluded.body) THEN excluded.body ELSE poison_messages.body END,
   last_seen_at = excluded.last_seen_at, error_code = excluded.error_code,
   error_message = excluded.error_message, feed_id = NULL, fed_at = NULL, fed_message_id = NULL;
 
 -- name: list_poison(after, size, queue, error_code, since, state)
 -- The inner query can be answered by the index alone.
-SELECT poison_id, queue, body_sha256, body_bytes, message_id, error_code, error_message,
+SELECT poison_id, queue, body_sha256, body_bytes, length(body) AS kept_bytes, message_id, error_code, error_message,
   times_seen, first_seen_at, last_seen_at, feed_id, fed_at, fed_message_id
 FROM poison_messages WHERE poison_id IN (
   SELECT poison_id FROM poison_messages
@@ -27,7 +29,7 @@ FROM poison_messages WHERE poison_id IN (
 ORDER BY poison_id;
 
 -- name: poison(rows)
-SELECT poison_id, queue, body_sha256, body_bytes, message_id, error_code, error_message,
+SELECT poison_id, queue, body_sha256, body_bytes, length(body) AS kept_bytes, message_id, error_code, error_message,
   times_seen, first_seen_at, last_seen_at, feed_id, fed_at, fed_message_id
 FROM poison_messages
 WHERE poison_id IN (SELECT value::bigint FROM json_array_elements_text(:rows::json))

@@ -14,8 +14,9 @@ ORDER BY c.collection_id;
 
 -- name: lock_items()
 -- Waits for whoever writes items now and did not see the new rows of stac_projections: what they
--- write, the copy reads; what is written later, is noted.
-LOCK TABLE stac_items IN SHARE ROW EXCLUSIVE MODE;
+-- write, the copy reads; what is written later, is noted. In the order of those who write: the ids
+-- that items had come first.
+LOCK TABLE replaced_items, stac_items IN SHARE ROW EXCLUSIVE MODE;
 
 -- name: add_projection(collection_id)
 INSERT INTO stac_projections (collection_id) VALUES (:collection_id) ON CONFLICT DO NOTHING;
@@ -53,16 +54,17 @@ WHERE collection_id = :collection_id AND item_id > :copied_to ORDER BY item_id L
 SELECT change_id FROM stac_changes WHERE collection_id = :collection_id LIMIT 1;
 
 -- name: take_changes(collection_id, size)
--- A change that can be seen is committed, and so is its item, in this version or a later one.
+-- A change that can be seen is committed, and so is its item, in this version or a later one. One
+-- that got another id meanwhile has no body: it leaves the copy.
 WITH taken AS (
   DELETE FROM stac_changes WHERE collection_id = :collection_id AND change_id IN (
     SELECT s.change_id FROM stac_changes AS s WHERE s.collection_id = :collection_id
     ORDER BY s.change_id LIMIT :size)
   RETURNING item_id)
-SELECT i.item_id, convert_from(i.body, 'UTF8') AS body, i.west <= 180 AS has_place
+SELECT t.item_id, convert_from(i.body, 'UTF8') AS body, i.west <= 180 AS has_place
 FROM (SELECT DISTINCT item_id FROM taken) AS t
-JOIN stac_items AS i ON i.collection_id = :collection_id AND i.item_id = t.item_id
-ORDER BY i.item_id;
+LEFT JOIN stac_items AS i ON i.collection_id = :collection_id AND i.item_id = t.item_id
+ORDER BY t.item_id;
 
 -- name: move_projection(collection_id, copied_to, collection_sha256, items)
 UPDATE stac_projections SET copied_to = :copied_to, collection_sha256 = :collection_sha256,

@@ -13,6 +13,20 @@ UPDATE stac_items SET attempt_no = :attempt_no, body = CAST(:body AS BLOB), sha2
   end_at = :end_at, datetime_at = :datetime_at, reach = :reach, updated_at = :now
 WHERE collection_id = :collection_id AND item_id = :item_id AND wal_id = :wal_id;
 
+-- name: note_replaced(now; former_collection_id, former_item_id, wal_id, attempt_no)
+-- Before the id changes: a trigger asks for it.
+INSERT INTO replaced_items (wal_id, attempt_no, collection_id, item_id, sha256, replaced_at)
+SELECT i.wal_id, :attempt_no, i.collection_id, i.item_id, i.sha256, :now FROM stac_items AS i
+WHERE i.collection_id = :former_collection_id AND i.item_id = :former_item_id AND i.wal_id = :wal_id;
+
+-- name: rename_items(now; former_collection_id, former_item_id, collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at, end_at, datetime_at, reach)
+-- One row under another id: at no moment has the unit two items, or none.
+UPDATE stac_items SET collection_id = :collection_id, item_id = :item_id, attempt_no = :attempt_no,
+  body = CAST(:body AS BLOB), sha256 = :sha256,
+  west = :west, south = :south, east = :east, north = :north, start_at = :start_at,
+  end_at = :end_at, datetime_at = :datetime_at, reach = :reach, updated_at = :now
+WHERE collection_id = :former_collection_id AND item_id = :former_item_id AND wal_id = :wal_id;
+
 -- name: insert_provenance(now; wal_id, activity_id, attempt_no, body, sha256, run)
 -- A re-run of the same activity tells nothing new.
 INSERT INTO provenance (wal_id, activity_id, attempt_no, body, sha256, run, created_at)

@@ -1,18 +1,20 @@
 -- Poison messages: kept, listed, fed to the queue again.
 
 -- name: upsert_poison(now; queue, body_sha256, body, body_bytes, message_id, error_code, error_message)
--- One that comes again is open again, whatever was begun or done for it before.
+-- One that comes again is open again, whatever was begun or done for it before, and whole if it was
+-- cut when less was kept.
 INSERT INTO poison_messages (queue, body_sha256, body, body_bytes, message_id, error_code,
   error_message, times_seen, first_seen_at, last_seen_at)
 VALUES (:queue, :body_sha256, unhex(:body), :body_bytes, :message_id, :error_code,
   :error_message, 1, :now, :now)
 ON CONFLICT (queue, body_sha256) DO UPDATE SET times_seen = times_seen + 1,
+  body = CASE WHEN length(body) < length(excluded.body) THEN excluded.body ELSE body END,
   last_seen_at = excluded.last_seen_at, error_code = excluded.error_code,
   error_message = excluded.error_message, feed_id = NULL, fed_at = NULL, fed_message_id = NULL;
 
 -- name: list_poison(after, size, queue, error_code, since, state)
 -- The inner query reads the index alone: a row's columns lie behind its body.
-SELECT poison_id, queue, body_sha256, body_bytes, message_id, error_code, error_message,
+SELECT poison_id, queue, body_sha256, body_bytes, length(body) AS kept_bytes, message_id, error_code, error_message,
   times_seen, first_seen_at, last_seen_at, feed_id, fed_at, fed_message_id
 FROM poison_messages WHERE poison_id IN (
   SELECT poison_id FROM poison_messages INDEXED BY poison_messages_listed
@@ -25,7 +27,7 @@ FROM poison_messages WHERE poison_id IN (
 ORDER BY poison_id;
 
 -- name: poison(rows)
-SELECT poison_id, queue, body_sha256, body_bytes, message_id, error_code, error_message,
+SELECT poison_id, queue, body_sha256, body_bytes, length(body) AS kept_bytes, message_id, error_code, error_message,
   times_seen, first_seen_at, last_seen_at, feed_id, fed_at, fed_message_id
 FROM poison_messages WHERE poison_id IN (SELECT value FROM json_each(:rows)) ORDER BY poison_id;
 
