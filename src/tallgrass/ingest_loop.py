@@ -26,6 +26,25 @@ class Until(StrEnum):
     DRAINED = "drained"  # when neither queue nor ledger has anything now
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What a round found."""
+
+    #: Whether the queue was given time to find messages.
+    waited: bool
+    messages: bool
+    due: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing to do."""
+        return not self.messages and not self.due
+
+    def ends(self, until: Until) -> bool:
+        """Tell whether it was the last round. A drain wants a queue that was asked in earnest."""
+        return until is Until.ONCE or (until is Until.DRAINED and self.waited and self.is_empty)
+
+
 class LeaseStore(Protocol):
     """Leases as the loop needs them."""
 
@@ -118,12 +137,13 @@ class IngestLoop:
     def steps(self, until: Until, stop: Callable[[], bool] = lambda: False) -> Iterator[float]:
         """Run as `run` does, and stop after each phase; each time yield the rest wanted."""
         idle = failures = 0
+        wait = True
         try:
             while not stop():
                 self._progress()
                 began = self._monotonic()
                 try:
-                    worked = yield from self._round()
+                    done = yield from self._round(wait=wait)
                 except TransientError as error:
                     failures += 1
                     self._unsettled = True
@@ -133,9 +153,12 @@ class IngestLoop:
                 failures = 0
                 self._told.clear()
                 self.report.rounds += 1
-                if until is Until.ONCE or (until is Until.DRAINED and not worked):
+                if done.ends(until):
                     break
-                idle = 0 if worked else idle + 1
+                # Where something was due there may be more, which needs no message: the queue is
+                # asked before each batch of it, and waited for when there is none.
+                wait = not done.due
+                idle = idle + 1 if done.waited and done.is_empty else 0
                 # A queue that waits for messages has rested for us.
                 rest_s = IDLE.delay_s(idle, self._random) - (self._monotonic() - began)
                 if idle and rest_s > 0:
@@ -156,8 +179,8 @@ class IngestLoop:
             handed_back=len(handed_back),
         )
 
-    def _round(self) -> Generator[float, None, bool]:
-        """Recover now and then, take a batch of each source; tell whether there was work."""
+    def _round(self, *, wait: bool) -> Generator[float, None, Round]:
+        """Recover now and then, take a batch of each source; tell what there was."""
         if self._unsettled:
             # The batch that the store's failure cut off may hold units that nobody else may take
             # while this lease is renewed.
@@ -165,17 +188,18 @@ class IngestLoop:
             self._unsettled = False
         self._recover()
         self._require_open()
-        worked = False
+        messages = False
         unavailable: QueueUnavailable | None = None
         if not self._queue_is_off():
             try:
-                worked |= self._take((yield from self._paced(self._worker.messages_by_phase())))
+                arriving = self._worker.messages_by_phase(wait=wait)
+                messages = self._take((yield from self._paced(arriving)))
             except QueueUnavailable as error:
                 unavailable = error  # what is due in the ledger needs no queue
-        worked |= self._take((yield from self._paced(self._worker.due_by_phase())))
+        due = self._take((yield from self._paced(self._worker.due_by_phase())))
         if unavailable is not None:
             raise unavailable
-        return worked
+        return Round(waited=wait, messages=messages, due=due)
 
     def _paced(self, phases: Phases) -> Generator[float, None, Batch]:
         while True:

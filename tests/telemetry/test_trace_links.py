@@ -69,9 +69,9 @@ def test_an_attempt_is_linked_to_its_batch_and_to_who_sent_the_message(pipeline:
         def __getattr__(self, name: str) -> Any:
             return getattr(pipeline.queue, name)
 
-        def receive(self, limit: int) -> Sequence[Any]:
+        def receive(self, limit: int, *, wait: bool = True) -> Sequence[Any]:
             """Hand out messages, the last one with a context."""
-            *first, last = pipeline.queue.receive(limit)
+            *first, last = pipeline.queue.receive(limit, wait=wait)
             return [*first, replace(last, traceparent=other)]
 
     pipeline.start(recorder=recorder, queue=Beside()).run_messages()

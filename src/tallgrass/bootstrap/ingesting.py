@@ -125,7 +125,12 @@ def _work_under_a_lease(
     def ended() -> bool:
         return stop() or heartbeat.lost.is_set()
 
-    queue = open_queue(parts.config, wait_s=_wait_s(parts.config, until), interrupted=ended)
+    def interrupted() -> bool:
+        # A unit may become due at any time, by others or by its back-off: it needs no message.
+        return ended() or parts.stores.ledger.has_due()
+
+    wait_s = _wait_s(parts.config, until)
+    queue = open_queue(parts.config, wait_s=wait_s, interrupted=interrupted)
     with closing(queue), closing(extend):
         worker = open_worker(
             parts.config,
