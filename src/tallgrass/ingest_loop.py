@@ -1,6 +1,7 @@
 """Rounds of a worker until it is told to stop: messages, due units, recovery, rest."""
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -16,6 +17,8 @@ from tallgrass.worker import Batch, Phases, Worker
 
 #: Rest between rounds that found nothing, and between tries of a store that is down.
 IDLE = Backoff(base_s=0.2, cap_s=5.0)
+#: Rest between maintenances.
+MAINTAIN_EVERY_S = 30.0
 
 
 class Until(StrEnum):
@@ -103,6 +106,7 @@ class IngestLoop:
         random: Callable[[], float],
         monotonic: Callable[[], float],
         recover_every_s: float,
+        maintain: Callable[[], object] = lambda: None,
         progress: Callable[[], None] = lambda: None,
         require_open: Callable[[], None] = lambda: None,
         report: LoopReport | None = None,
@@ -117,6 +121,9 @@ class IngestLoop:
         self._monotonic = monotonic
         self._recover_every_s = recover_every_s
         self._recovered_at: float | None = None
+        #: What no unit waits for and has to be done now and then, and at the end.
+        self._maintain = maintain
+        self._maintained_at = monotonic()
         self._progress = progress
         #: Refuses a round whose units could not be worked on.
         self._require_open = require_open
@@ -163,6 +170,8 @@ class IngestLoop:
                 rest_s = IDLE.delay_s(idle, self._random) - (self._monotonic() - began)
                 if idle and rest_s > 0:
                     yield rest_s
+            with suppress(TransientError):  # the next worker does it
+                self._maintain()
             # A heartbeat that learned of the fence first ends the loop: the stop is refused then.
             handed_back = self._leases.stop(self._lease)
         except WorkerFenced:
@@ -187,6 +196,7 @@ class IngestLoop:
             self._leases.hand_back(self._lease)
             self._unsettled = False
         self._recover()
+        self._maintain_now_and_then()
         self._require_open()
         messages = False
         unavailable: QueueUnavailable | None = None
@@ -224,6 +234,12 @@ class IngestLoop:
         if self._recovered_at is None or now - self._recovered_at >= self._recover_every_s:
             self._leases.recover()
             self._recovered_at = now
+
+    def _maintain_now_and_then(self) -> None:
+        now = self._monotonic()
+        if now - self._maintained_at >= MAINTAIN_EVERY_S:
+            self._maintained_at = now
+            self._maintain()
 
     def _queue_is_off(self) -> bool:
         """A queue whose datasets are all off is not polled: polling would only dead-letter."""

@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli.command import PROGRAM, environment, here, tallgrass
 from tests.pipeline.scene import Pipeline, thing
+from tests.support.catalog import spanned
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,6 +64,7 @@ def test_once_lists_records_and_works(pipeline: Pipeline) -> None:
         "worked_on": 4, "outside_time": 0,
     }  # fmt: skip
     assert items(pipeline) == 4
+    assert set(spanned(pipeline.backend.sql)) == {"goes-glm"}
     assert "recorded 4, overwritten 0, worked on 4" in done.err
     assert pipeline.backend.sql("SELECT DISTINCT intent FROM wal_attempts") == [("ingest",)]
     again = follow(pipeline, *SINCE, "--once")

@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.command import tallgrass
 from tests.cli.pipeline import make_feed, shares
+from tests.support.catalog import spanned
 
 if TYPE_CHECKING:
     import subprocess
@@ -66,6 +67,7 @@ def test_once_takes_one_batch(backend: Backend, tmp_path: Path) -> None:
     assert (done.json["rounds"], done.json["messages"], done.json["units"]) == (1, 7, 7)
     assert by_status(backend) == {"succeeded": 7}
     assert feed.in_queue() == 13
+    assert spanned(backend.sql)
 
 
 def test_processes_share_the_work_and_end_together(backend: Backend, tmp_path: Path) -> None:
@@ -77,6 +79,7 @@ def test_processes_share_the_work_and_end_together(backend: Backend, tmp_path: P
     assert by_status(backend) == {"succeeded": 40}
     leases = backend.sql("SELECT incarnation FROM workers WHERE stopped_at IS NOT NULL")
     assert len(leases) == 2
+    assert set(spanned(backend.sql)) == {"goes-glm", "hrrr", "nexrad-l2"}
 
 
 def test_objects_says_what_is_believed(backend: Backend, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.cli.command import PROGRAM, Done, environment, tallgrass
 from tests.pipeline.scene import thing, things
 from tests.replay.scene import DOWN, Replays
 from tests.support.backends import prepare
+from tests.support.catalog import spanned
 from tests.support.governance import state_of_tables, token_of
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def test_failed_units_are_replayed_and_told(shell: Shell) -> None:
     assert done.code == 0, done.err
     first = done.json
     assert (first["state"], first["planned"], first["done"]) == ("finished", 1, 1)
+    assert len(spanned(shell.backend.sql)) == 1
     (message,) = shell.backend.sql(
         "SELECT sqs_message_id FROM wal_attempts WHERE wal_id = ?", failed[1]
     )[0]

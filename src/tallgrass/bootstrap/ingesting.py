@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
+from tallgrass.bootstrap.catalog import widen_collections
 from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.door import open_door, open_held
 from tallgrass.bootstrap.governing import record_config
@@ -170,6 +171,7 @@ def _looping(
         random=random.random,
         monotonic=time.monotonic,
         recover_every_s=lease.lease_s / 2,
+        maintain=lambda: widen_collections(parts.stores, parts.catalogue),
         progress=heartbeat.progress,
         require_open=parts.reader.require_open,
         report=report,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from tallgrass.bootstrap.catalog import widen_collections
 from tallgrass.bootstrap.governing import record_config
 from tallgrass.bootstrap.planning import ASKED
 from tallgrass.bootstrap.queues import read_queue_status
@@ -246,14 +247,17 @@ class OwnWorker:
             return 0
 
     def recover(self) -> None:
-        """Free what lost workers held, now and then."""
+        """Free what lost workers held, and renew collections, now and then."""
         now = time.monotonic()
         if self._recovered_at is None or now - self._recovered_at >= self._lease.lease_s / 2:
             self._recovered_at = now
             self._stores.leases.recover()
+            widen_collections(self._stores, self._catalogue)
 
     def close(self) -> None:
-        """End the lease in good order."""
+        """Renew collections, and end the lease in good order."""
+        with suppress(TransientError):  # the next worker does it
+            widen_collections(self._stores, self._catalogue)
         self._heartbeat.stop()
         with suppress(WorkerFenced, TransientError):
             self._stores.leases.stop(self._lease)

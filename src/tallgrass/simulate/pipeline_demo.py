@@ -17,6 +17,7 @@ from itertools import takewhile
 from random import Random
 from typing import TYPE_CHECKING
 
+from tallgrass.bootstrap.catalog import widen_collections
 from tallgrass.bootstrap.proofs import count_for_proof, stored_items
 from tallgrass.bootstrap.queues import open_queue
 from tallgrass.bootstrap.stores import migrate_database, open_stores, record_collections
@@ -124,7 +125,7 @@ class PipelineDemo:
             return uuid.UUID(int=random.getrandbits(128), version=4)
 
         self.clock = DemoClock(start)
-        catalogue = default_catalogue()
+        self._catalogue = catalogue = default_catalogue()
         self.stores = open_stores(
             config,
             clock=self.clock,
@@ -347,6 +348,7 @@ class PipelineDemo:
             random=self._random.random,
             monotonic=self.clock.monotonic,
             recover_every_s=lease.lease_s / 2,
+            maintain=lambda: widen_collections(self.stores, self._catalogue),
         )
 
     def _switch(self, *, is_on: bool, reason: str) -> None:

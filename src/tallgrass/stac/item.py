@@ -65,10 +65,20 @@ class _Plan:
 
 
 def build_item(
-    *, dataset: Dataset, item_id: str, source: SourceObject, description: Description
+    *,
+    dataset: Dataset,
+    item_id: str,
+    source: SourceObject,
+    description: Description,
+    properties: Mapping[str, object] | None = None,
 ) -> bytes:
-    """Return the canonical bytes of the item of one object."""
+    """Return the canonical bytes of the item of one object.
+
+    Whoever needs its properties beside the bytes gives them, as `properties_of` made them.
+    """
     plan = _plan_of(dataset)
+    if properties is None:
+        properties = properties_of(dataset, source, description)
     named, box = part(item_id), description.box
     return canonical_bytes(
         {
@@ -80,7 +90,7 @@ def build_item(
             "geometry": None if box is None else description.geometry or geometry_of(box),
             # STAC core forbids the box where there is no geometry.
             **({} if box is None else {"bbox": box}),
-            "properties": _properties(plan, source, description),
+            "properties": properties,
             "assets": _assets(plan, source, description.bands),
             # No `self`: STAC wants a full address there, which is not known before it is served.
             "links": [
@@ -95,7 +105,11 @@ def build_item(
     )
 
 
-def _properties(plan: _Plan, source: SourceObject, description: Description) -> dict[str, object]:
+def properties_of(
+    dataset: Dataset, source: SourceObject, description: Description
+) -> dict[str, object]:
+    """Return the properties of the item of one object."""
+    plan = _plan_of(dataset)
     values = {
         **plan.properties,
         **description.properties,
@@ -104,7 +118,7 @@ def _properties(plan: _Plan, source: SourceObject, description: Description) -> 
     if description.end > description.start:
         values["start_datetime"] = format_instant(description.start)
         values["end_datetime"] = format_instant(description.end)
-    scheme = storage_scheme(plan.dataset, source.provider, source.bucket)
+    scheme = storage_scheme(dataset, source.provider, source.bucket)
     if scheme is not None:
         values["storage:schemes"] = {source.provider: scheme}
     return values
