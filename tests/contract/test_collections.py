@@ -93,6 +93,21 @@ def test_a_collection_says_the_same_gathered_and_read_anew(
     assert backend.sql(stored) == before
 
 
+def test_a_batch_notes_no_more_than_a_collection_tells(backend: Backend, tmp_path: Path) -> None:
+    """One row for each collection, and of an item's properties those of summaries alone."""
+    pipeline = Pipeline(backend, tmp_path)
+    pipeline.feed(*things(10))
+    pipeline.drain()
+    notes = backend.sql("SELECT collection_id, span FROM stac_spans ORDER BY 1")
+    named = {name: sorted(json.loads(text)["values"]) for name, text in notes}
+    assert len(notes) == len(named)
+    # As the file of the dataset names them; lists, such as instruments, are told by it.
+    assert named["goes-glm"] == [
+        "constellation", "goes:system_environment", "gsd", "mission", "platform",
+        "processing:level", "sat:orbit_state", "sat:platform_international_designator",
+    ]  # fmt: skip
+
+
 def test_items_that_nobody_noted_are_read_once(backend: Backend) -> None:
     """Where nothing was gathered yet, as after an upgrade, all items of the collection count."""
     stores = backend.open()
@@ -110,7 +125,7 @@ def test_values_that_became_too_many_do_not_come_back(backend: Backend) -> None:
     record_collections(stores, default_catalogue())
     told: list[Any] = []
     for values in (["G16"], [f"G{number}" for number in range(60)], ["G19"]):
-        note = span_of([Noted(properties={"platform": value}) for value in values])
+        note = span_of([Noted(summarised={"platform": value}) for value in values])
         rows = [("goes-glm", note.text())]
         stores.runner.run(lambda tx, rows=rows: tx.write("insert_spans", rows))  # type: ignore[misc]
         if not told:  # as if some had been gathered before: nothing is read of the items

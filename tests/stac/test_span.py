@@ -27,7 +27,7 @@ class Item:
     bbox: tuple[float, float, float, float] = NOWHERE
     start: datetime = NOON
     end: datetime = NOON
-    properties: Mapping[str, Any] = field(default_factory=dict)
+    summarised: Mapping[str, Any] = field(default_factory=dict)
 
 
 def test_the_span_of_a_batch_is_that_of_its_items() -> None:
@@ -53,11 +53,11 @@ def test_without_a_place_there_is_no_box() -> None:
 
 
 def test_values_are_texts_and_numbers_that_are_few() -> None:
-    """Truths, lists and times are left out; of more than fifty values none is told."""
+    """Truths and lists are left out; of more than fifty values none is told."""
     items = [
-        Item(properties={
+        Item(summarised={
             "platform": f"G{16 + number % 2}", "hour": number, "exact": 0.5, "flag": True,
-            "list": [1], "none": None, "datetime": str(number), "start_datetime": "x",
+            "list": [1], "none": None,
         })
         for number in range(VALUES_MAX + 1)
     ]  # fmt: skip
@@ -70,7 +70,7 @@ def test_values_are_texts_and_numbers_that_are_few() -> None:
 def test_too_many_values_stay_too_many() -> None:
     """Two batches with thirty values each are too many, whatever comes later."""
     one, two = (
-        span_of([Item(properties={"hour": 100 * batch + each}) for each in range(30)])
+        span_of([Item(summarised={"hour": 100 * batch + each}) for each in range(30)])
         for batch in range(2)
     )
     both = merged([one, two])
@@ -82,7 +82,7 @@ def test_too_many_values_stay_too_many() -> None:
 
 def test_few_values_are_told_in_order() -> None:
     """As summaries list them; only those that are asked for, and known."""
-    span = span_of([Item(properties={"p": name, "q": 1}) for name in ("G19", "G16")])
+    span = span_of([Item(summarised={"p": name, "q": 1}) for name in ("G19", "G16")])
     assert span.few(["p", "r"]) == {"p": ["G16", "G19"]}
     assert span.limited_to(["p", "r"]).values == {"p": frozenset({"G16", "G19"})}
 
@@ -95,7 +95,7 @@ _ITEMS = st.builds(
     bbox=st.one_of(_BOXES, st.just(NOWHERE)),
     start=st.integers(-50, 0).map(lambda hours: NOON + hours * HOUR),
     end=st.integers(0, 50).map(lambda hours: NOON + hours * HOUR),
-    properties=st.dictionaries(
+    summarised=st.dictionaries(
         st.sampled_from(["a", "b"]), st.one_of(st.integers(0, 99), st.text(max_size=2))
     ),
 )

@@ -15,10 +15,11 @@ from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.datasets.definition import Dataset
 from tallgrass.errors import ConfigError
-from tallgrass.stac.collections import build_collection, summarised
+from tallgrass.stac.collections import build_collection
 from tallgrass.stac.extent import with_extent, with_values
 from tallgrass.stac.search import ItemPage, ItemSearch, Key
 from tallgrass.stac.span import Span
+from tallgrass.stac.summarised import summarised
 from tallgrass.storage.catalog_reader import CatalogReader, CatalogView
 
 if TYPE_CHECKING:

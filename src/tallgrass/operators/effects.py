@@ -31,8 +31,8 @@ class ItemEffect:
     instant: datetime
     start: datetime
     end: datetime
-    #: As the bytes tell them, for the summaries of its collection.
-    properties: Mapping[str, object] = field(default_factory=dict)
+    #: Those of its properties that the summaries of its collection tell.
+    summarised: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

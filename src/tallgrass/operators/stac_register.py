@@ -13,7 +13,7 @@ from tallgrass.ledger.vocabulary import StacStatus
 from tallgrass.operators.effects import ItemEffect, OwnedItem
 from tallgrass.stac.geometry import NOWHERE
 from tallgrass.stac.hrefs import item_href
-from tallgrass.stac.item import Description, build_item, properties_of
+from tallgrass.stac.item import Description, build_item, properties_of, summarised_of
 from tallgrass.stac.source_object import SourceObject
 
 NAME = "stac-register"
@@ -53,7 +53,7 @@ def stac_register(
         instant=description.instant,
         start=description.start,
         end=description.end,
-        properties=properties,
+        summarised=summarised_of(dataset, properties),
     )
     href = item_href(collection, name)
     if owned is None:

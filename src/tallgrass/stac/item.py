@@ -18,6 +18,7 @@ from tallgrass.stac.geometry import Box, geometry_of
 from tallgrass.stac.hrefs import https_prefix, part, quoted_key
 from tallgrass.stac.source_object import SourceObject, multihash
 from tallgrass.stac.storage_schemes import is_stored, storage_scheme
+from tallgrass.stac.summarised import summarised
 
 #: PROV-AQ's relation from a resource to its provenance.
 PROVENANCE_REL = "http://www.w3.org/ns/prov#has_provenance"
@@ -54,6 +55,8 @@ class _Plan:
     #: Kept, so that its identity is not given to another dataset.
     dataset: Dataset
     properties: dict[str, object]
+    #: Those that its collection tells in summaries.
+    summarised: frozenset[str]
     asset: dict[str, object]
     links: tuple[dict[str, str], ...]
     #: Asset key, suffix and fields of each sidecar.
@@ -122,6 +125,12 @@ def properties_of(
     if scheme is not None:
         values["storage:schemes"] = {source.provider: scheme}
     return values
+
+
+def summarised_of(dataset: Dataset, properties: Mapping[str, object]) -> dict[str, object]:
+    """Return those properties of an item that its collection tells in summaries."""
+    told = _plan_of(dataset).summarised
+    return {name: value for name, value in properties.items() if name in told}
 
 
 def _assets(plan: _Plan, source: SourceObject, bands: Sequence[Band]) -> dict[str, object]:
@@ -203,6 +212,7 @@ def _make_plan(dataset: Dataset) -> _Plan:
     return _Plan(
         dataset=dataset,
         properties={**_governed(dataset), **_fixed_properties(dataset)},
+        summarised=summarised(dataset),
         asset={"type": rules.media_type, "roles": ["data"], "title": dataset.title},
         links=(
             {"rel": "root", "href": "../../../catalog.json", "type": "application/json"},

@@ -22,8 +22,6 @@ Value = str | int | float
 
 #: A box south of which there is none lies outside the world: the item has no place.
 _NORTH_MAX = 90.0
-#: They differ from item to item, and the extent tells them.
-_TIMES = frozenset({"datetime", "start_datetime", "end_datetime"})
 #: Types, not classes: a truth is no number.
 _SCALARS = frozenset({str, int, float})
 
@@ -44,8 +42,8 @@ class Spanning(Protocol):
         """Its last."""
 
     @property
-    def properties(self) -> Mapping[str, object]:
-        """As its bytes tell them."""
+    def summarised(self) -> Mapping[str, object]:
+        """Those of its properties that its collection may tell in summaries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +85,7 @@ def span_of(items: Sequence[Spanning]) -> Span:
     placed = [box for box in {item.bbox for item in items} if box[1] <= _NORTH_MAX]
     plain = [box for box in placed if box[0] <= box[2]]
     crossing = [box for box in placed if box[0] > box[2]]
-    names = set[str]().union(*(item.properties for item in items)) - _TIMES
+    names = set[str]().union(*(item.summarised for item in items))
     return Span(
         sides=Sides(
             south=min((box[1] for box in placed), default=None),
@@ -141,7 +139,7 @@ def span_from(text: str) -> Span:
 
 def _values(name: str, items: Sequence[Spanning]) -> frozenset[Value] | None:
     found = {
-        item.properties.get(name) for item in items if type(item.properties.get(name)) in _SCALARS
+        item.summarised.get(name) for item in items if type(item.summarised.get(name)) in _SCALARS
     }
     return _limited(frozenset(found))  # type: ignore[arg-type]
 
