@@ -19,6 +19,10 @@ from tallgrass.worker import Batch, Phases, Worker
 IDLE = Backoff(base_s=0.2, cap_s=5.0)
 #: Rest between maintenances.
 MAINTAIN_EVERY_S = 30.0
+_ALL_OFF = (
+    "ingest of all datasets is switched off: messages stay in the queue, due units in the ledger; "
+    "`tallgrass switches list` says by whom and why"
+)
 
 
 class Until(StrEnum):
@@ -131,6 +135,8 @@ class IngestLoop:
         self._unsettled = False
         #: What was told since the last round that went well: each fault is told once.
         self._told: set[str] = set()
+        #: Whether it was told that everything is switched off; it is told again after a thaw.
+        self._told_off = False
         self.report = report or LoopReport()
 
     def run(self, until: Until, stop: Callable[[], bool] = lambda: False) -> LoopReport:
@@ -244,7 +250,13 @@ class IngestLoop:
     def _queue_is_off(self) -> bool:
         """A queue whose datasets are all off is not polled: polling would only dead-letter."""
         off = self._switched_off()
-        return off.everything or self._worker.all_stopped_by(off)
+        is_off = off.everything or self._worker.all_stopped_by(off)
+        if is_off and not self._told_off:
+            self._recorder.event(
+                names.INGEST_SWITCHED_OFF, worker_id=self._lease.worker_id, message=_ALL_OFF
+            )
+        self._told_off = is_off
+        return is_off
 
     def _say_waiting(self, error: TransientError) -> None:
         """Say once that something is down."""

@@ -284,6 +284,32 @@ def test_what_cannot_run_is_told_before_it_starts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_queue_that_is_not_there_is_not_made(
+    backend: Backend, tmp_path: Path, processes: str
+) -> None:
+    """A mistyped `--queue` is told with the name that is near; no empty queue waits for ever."""
+    feed = make_feed(tmp_path, 1, *shares())
+    mistyped = tmp_path / "quue.db"
+    done = feed.ingest(
+        backend, "--queue", f"sqlite:///{mistyped}", "--drain", "--processes", processes
+    )
+    assert (done.code, done.error["code"]) == (4, "queue_missing")
+    assert f"there is no queue sqlite:///{mistyped}; did you mean 'queue.db'?" in done.err
+    assert not mistyped.exists()
+
+
+def test_the_configured_queue_is_made(backend: Backend, tmp_path: Path) -> None:
+    """A worker may be there before the first message."""
+    queue = tmp_path / "new.db"
+    done = tallgrass(
+        "ingest", "--once", "--store", backend.url, "--objects", "event", "--output", "json",
+        env={"TALLGRASS_QUEUE_URL": f"sqlite:///{queue}"},
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert queue.exists()
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_folder_that_is_not_there_is_a_bad_setting(
     backend: Backend, tmp_path: Path, processes: str
 ) -> None:
