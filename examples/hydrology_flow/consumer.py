@@ -8,9 +8,9 @@ knows by its inbox, which is part of the transaction of its catalog.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -126,4 +126,8 @@ def main(events: Path, database: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:4]))
+    parser = argparse.ArgumentParser(description="A consumer of the hydrology flow's events.")
+    parser.add_argument("events", type=Path, help="CloudEvents, as the file target writes them")
+    parser.add_argument("database", type=Path, help="the consumer's own SQLite file")
+    parser.add_argument("folder", type=Path, help="where the catalog's documents go")
+    main(**vars(parser.parse_args()))

@@ -9,11 +9,11 @@ makes the same artifact and the same event, which the outbox knows already.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import hashlib
 import io
 import sqlite3
-import sys
 from collections import defaultdict
 from contextlib import closing
 from pathlib import Path
@@ -115,4 +115,7 @@ def main(database: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description="The pipeline of the hydrology flow, once.")
+    parser.add_argument("database", type=Path, help="a SQLite file that `db migrate` prepared")
+    parser.add_argument("folder", type=Path, help="where the artifact goes")
+    main(**vars(parser.parse_args()))

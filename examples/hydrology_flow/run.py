@@ -12,6 +12,7 @@ Run it again in the same folder: nothing changes, and the outbox says that it kn
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -55,5 +56,7 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    named = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="hydrology-flow-")
-    main(Path(named))
+    parser = argparse.ArgumentParser(description="The hydrology flow from end to end.")
+    parser.add_argument("folder", nargs="?", type=Path, help="where; a new folder if left out")
+    named = parser.parse_args().folder
+    main(named or Path(tempfile.mkdtemp(prefix="hydrology-flow-")))

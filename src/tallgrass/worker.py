@@ -155,11 +155,11 @@ class Worker:
         """Take one batch of due units through the phases that need no message."""
         return _run(self.due_by_phase(), between)
 
-    def messages_by_phase(self) -> Phases:
+    def messages_by_phase(self, *, wait: bool = True) -> Phases:
         """Take one batch of messages through all phases; stop after each."""
         spans: list[trace_report.Timed] = []
         with batch_report.timed(self._recorder, self._clock, names.RECEIVE, spans):
-            batch = self.receive()
+            batch = self.receive(wait=wait)
         batch.spans = spans
         try:
             for name, phase in (
@@ -199,10 +199,11 @@ class Worker:
         self._report_batch(batch, None)
         return batch
 
-    def receive(self) -> Batch:
+    def receive(self, *, wait: bool = True) -> Batch:
         """Take messages from the queue; they stay hidden, not gone."""
         received_at = self._held.receiving()
-        messages = () if self._queue is None else self._queue.receive(self._batch_size)
+        queue, size = self._queue, self._batch_size
+        messages = () if queue is None else queue.receive(size, wait=wait)
         self._held.hold([message.receipt for message in messages], received_at)
         batch = self._begin_batch(messages=messages)
         batch_report.report_received(self._recorder, batch, self.queue_name or "")

@@ -15,6 +15,7 @@ from typing import Any
 from tests.cli.command import environment, tallgrass
 from tests.cli.test_terminal import on_terminal
 from tests.oracle.verdict import verdict
+from tests.support.catalog import spanned
 
 KEYS = [
     "units", "by_status", "messages", "announcements", "ignored", "poison", "duplicates", "items",
@@ -45,6 +46,13 @@ def test_the_oracle_finds_that_every_promise_holds(tmp_path: Path) -> None:
         manifest = json.loads((tmp_path / "manifest.json").read_bytes())
         assert len(manifest["units"]) == 300
         assert verdict(ledger, tmp_path / "queue.db", manifest) == []
+
+
+def test_collections_tell_what_their_items_span(tmp_path: Path) -> None:
+    """The catalog that a first run leaves says when its data are, without a further command."""
+    played(tmp_path)
+    spans = spanned(lambda query: rows(tmp_path / "ledger.db", query))
+    assert set(spans) == {"goes-glm", "hrrr", "nexrad-l2"}
 
 
 def test_the_document_tells_what_the_files_hold(tmp_path: Path) -> None:

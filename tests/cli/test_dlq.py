@@ -339,6 +339,17 @@ def test_a_report_over_its_threshold_ends_with_1(shell: Shell) -> None:
     assert shell.here("report", "drain-3", *flags).code == 0
 
 
+def test_a_drain_whose_units_fail_again_ends_with_1(shell: Shell) -> None:
+    """At the drain nothing has failed yet; its report tells of the unit, and so does the code."""
+    shell.letters.fail(thing(0))
+    path = shell.plan("--replay-run-id", "drain-4")
+    assert shell.here("drain", "--plan", path, *GROUNDS, "--yes").code == 0
+    shell.letters.pipeline.path(thing(0)).unlink()
+    assert shell.ingest().code == 0
+    failed = shell.here("report", "drain-4")
+    assert (failed.code, failed.json["units"]["failed"], failed.json["exceeded"]) == (1, 1, [])
+
+
 def test_a_queue_that_was_never_made_has_no_letters(shell: Shell) -> None:
     """Told, with 4, and nothing is made."""
     done = shell.here("classify", "--queue", f"sqlite:///{shell.folder / 'never.db'}")

@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.command import PROGRAM, environment, here, tallgrass
 from tests.pipeline.scene import Pipeline, thing
+from tests.support.catalog import spanned
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +72,7 @@ def test_once_lists_records_and_works(pipeline: Pipeline) -> None:
         "listings": 1, "failed_listings": 0, "down_since": None, "code": None, "message": None,
     }  # fmt: skip
     assert items(pipeline) == 4
+    assert set(spanned(pipeline.backend.sql)) == {"goes-glm"}
     assert "recorded 4, overwritten 0, worked on 4" in done.err
     assert pipeline.backend.sql("SELECT DISTINCT intent FROM wal_attempts") == [("ingest",)]
     again = follow(pipeline, *SINCE, "--once")

@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.command import tallgrass
 from tests.cli.pipeline import make_feed, shares
+from tests.support.catalog import spanned
 
 if TYPE_CHECKING:
     import subprocess
@@ -66,6 +67,7 @@ def test_once_takes_one_batch(backend: Backend, tmp_path: Path) -> None:
     assert (done.json["rounds"], done.json["messages"], done.json["units"]) == (1, 7, 7)
     assert by_status(backend) == {"succeeded": 7}
     assert feed.in_queue() == 13
+    assert spanned(backend.sql)
 
 
 def test_processes_share_the_work_and_end_together(backend: Backend, tmp_path: Path) -> None:
@@ -77,6 +79,7 @@ def test_processes_share_the_work_and_end_together(backend: Backend, tmp_path: P
     assert by_status(backend) == {"succeeded": 40}
     leases = backend.sql("SELECT incarnation FROM workers WHERE stopped_at IS NOT NULL")
     assert len(leases) == 2
+    assert set(spanned(backend.sql)) == {"goes-glm", "hrrr", "nexrad-l2"}
 
 
 def test_objects_says_what_is_believed(backend: Backend, tmp_path: Path) -> None:
@@ -278,6 +281,32 @@ def test_what_cannot_run_is_told_before_it_starts(tmp_path: Path) -> None:
         bare = tallgrass("ingest", "--once", *store, *queue, "--processes", processes, *as_json)
         assert (bare.code, bare.error["code"]) == (4, "database_unreachable")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_queue_that_is_not_there_is_not_made(
+    backend: Backend, tmp_path: Path, processes: str
+) -> None:
+    """A mistyped `--queue` is told with the name that is near; no empty queue waits for ever."""
+    feed = make_feed(tmp_path, 1, *shares())
+    mistyped = tmp_path / "quue.db"
+    done = feed.ingest(
+        backend, "--queue", f"sqlite:///{mistyped}", "--drain", "--processes", processes
+    )
+    assert (done.code, done.error["code"]) == (4, "queue_missing")
+    assert f"there is no queue sqlite:///{mistyped}; did you mean 'queue.db'?" in done.err
+    assert not mistyped.exists()
+
+
+def test_the_configured_queue_is_made(backend: Backend, tmp_path: Path) -> None:
+    """A worker may be there before the first message."""
+    queue = tmp_path / "new.db"
+    done = tallgrass(
+        "ingest", "--once", "--store", backend.url, "--objects", "event", "--output", "json",
+        env={"TALLGRASS_QUEUE_URL": f"sqlite:///{queue}"},
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert queue.exists()
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])

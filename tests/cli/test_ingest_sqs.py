@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.command import PROGRAM, environment, tallgrass
 from tests.cli.pipeline import shares
+from tests.pipeline.scene import Pipeline, things
 from tests.support.aws import ACCOUNT, REGION
 from tests.support.faulty_endpoint import FaultyEndpoint, answers
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tests.pipeline.scene import Thing
     from tests.support.aws import AwsServer
     from tests.support.backends import Backend
 
@@ -104,6 +106,48 @@ def test_a_stop_does_not_wait_for_the_poll_to_end(
             body["WaitTimeSeconds"] for action, body, _ in endpoint.requests if "Rec" in action
         ]
         assert set(waits) == {2}
+
+
+def park(pipeline: Pipeline, *given: Thing) -> None:
+    """Let units become due in the ledger that no message will bring again."""
+    pipeline.switch(is_on=True)
+    pipeline.feed(*given)
+    pipeline.worker.run_messages()
+    pipeline.switch(is_on=False)
+
+
+@pytest.mark.usefixtures("aws_environment")
+def test_due_units_do_not_wait_for_the_polls_of_an_empty_queue(
+    backend: Backend, tmp_path: Path, ministack: AwsServer
+) -> None:
+    """Six batches are worked off between polls that do not wait; a unit that comes due, soon."""
+    pipeline = Pipeline(backend, tmp_path)
+    given = things(31)
+    park(pipeline, *given[:30])
+    made = ministack.make_queue()
+    with FaultyEndpoint(ministack.url) as endpoint:
+        env = {
+            ENDPOINT: endpoint.url,
+            **queue_is(made.arn),
+            "TALLGRASS_QUEUE_WAIT_S": "20",
+            "TALLGRASS_WORKER_BATCH": "5",
+        }
+        with running(backend, tmp_path, **env) as process:
+            wait_until(lambda: pipeline.statuses().get("succeeded") == 30)
+            # One poll more after the last batch tells that nothing is left, and then it waits.
+            wait_until(lambda: endpoint.count("ReceiveMessage") >= 8)
+            before = endpoint.count("ReceiveMessage")
+            park(pipeline, given[30])
+            wait_until(lambda: pipeline.statuses().get("succeeded") == 31)
+            after = endpoint.count("ReceiveMessage")
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=WAITED_S_MAX)
+        polls = [
+            body["WaitTimeSeconds"] for action, body, _ in endpoint.requests if "Rec" in action
+        ]
+        # Each wait of 20 s is ten polls of two; the first of them ends when something is due.
+        assert polls[:8] == [2, 0, 0, 0, 0, 0, 0, 2]
+        assert after <= before + 3
 
 
 @pytest.mark.usefixtures("aws_environment")

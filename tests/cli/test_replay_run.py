@@ -17,6 +17,7 @@ from tests.cli.command import PROGRAM, Done, environment, tallgrass
 from tests.pipeline.scene import thing, things
 from tests.replay.scene import DOWN, Replays
 from tests.support.backends import prepare
+from tests.support.catalog import spanned
 from tests.support.governance import state_of_tables, token_of
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def test_failed_units_are_replayed_and_told(shell: Shell) -> None:
     assert done.code == 0, done.err
     first = done.json
     assert (first["state"], first["planned"], first["done"]) == ("finished", 1, 1)
+    assert len(spanned(shell.backend.sql)) == 1
     (message,) = shell.backend.sql(
         "SELECT sqs_message_id FROM wal_attempts WHERE wal_id = ?", failed[1]
     )[0]
@@ -379,10 +381,22 @@ class TestBrokenOff:
         assert json.loads(out)["state"] == "unfinished"
 
     def test_a_replay_that_fails_is_told_with_its_code(self, shell: Shell) -> None:
-        """The object is still not to be had: planned = failed, and the ledger retries it."""
+        """The object is still not to be had: it ends with 1, and the ledger retries the unit."""
         (wal_id,) = shell.replays.failed(thing())
         shell.replays.pipeline.path(thing()).unlink()
-        report = shell("--wal-id", wal_id, *REASON, TALLGRASS_LEDGER_RETRY_BASE_S="3600").json
+        done = shell("--wal-id", wal_id, *REASON, TALLGRASS_LEDGER_RETRY_BASE_S="3600")
+        report = done.json
+        assert done.code == 1
         assert (report["planned"], report["failed"], report["done"]) == (1, 1, 0)
         assert sum(report["by_reason"].values()) == 1
         assert DOWN not in report["by_reason"]
+
+    def test_one_unit_that_fails_is_enough_to_end_with_1(self, shell: Shell) -> None:
+        """Whoever looks at the exit code alone learns that not all went well, and where to look."""
+        failed = shell.replays.failed(*things(3))
+        shell.replays.pipeline.path(thing(0)).unlink()
+        asked = ("--reason", "backfill", "--confirm", "--replay-run-id", "r-1")
+        done = shell(*names(failed), *asked, TALLGRASS_LEDGER_RETRY_BASE_S="3600")
+        assert done.code == 1
+        assert "planned 3 = done 2 + skipped 0 + failed 1" in done.out
+        assert "each of the failed: tallgrass replay runs show r-1 --records" in done.out

@@ -42,3 +42,11 @@ def test_a_given_list_is_gone_through_once(name: str, migrated_file: Path) -> No
                 assert not (tables_before and rest.split()[0] in given), steps
             elif word in {"SCAN", "SEARCH"}:
                 tables_before += 1
+
+
+def test_what_is_in_hand_is_found_among_open_attempts(migrated_file: Path) -> None:
+    """A replay asks every few seconds: closed attempts, however many, are not gone through."""
+    query = load_queries("sqlite")["newest_in_hand"]
+    with closing(sqlite3.connect(migrated_file)) as ledger:
+        steps = [step for *_, step in ledger.execute(f"EXPLAIN QUERY PLAN {query.sql}")]
+    assert steps == ["SEARCH wal_attempts USING INDEX wal_attempts_open"]

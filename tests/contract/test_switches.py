@@ -44,6 +44,28 @@ def test_a_freeze_stops_all_datasets(backend: Backend) -> None:
     assert len(scene.due()) == 3
 
 
+def test_whether_something_is_due_is_told_without_taking_it(backend: Backend) -> None:
+    """Told as a claim would find it: not what a switch holds, and nothing once it is claimed."""
+    scene = Scene(backend)
+    told: list[bool] = []
+
+    def look() -> None:
+        told.append(scene.ledger.has_due())
+
+    look()
+    scene.park(0)
+    look()
+    for dataset in ("goes-glm", "*"):
+        scene.switch(is_on=True, dataset=dataset)
+        look()
+        scene.switch(is_on=False, dataset=dataset)
+    scene.switch(is_on=True, dataset="mrms")
+    look()
+    assert told == [False, True, False, False, True]
+    assert len(scene.due()) == 1
+    assert not scene.ledger.has_due()
+
+
 def test_what_is_in_progress_finishes(backend: Backend) -> None:
     """A switch that is turned on between claim and commit does not undo the work."""
     scene = Scene(backend)

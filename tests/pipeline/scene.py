@@ -187,6 +187,7 @@ class Pipeline:
         monotonic: Callable[[], float] = lambda: 0.0,
         recorder: Recorder = NOBODY,
         require_open: Callable[[], None] = lambda: None,
+        maintain: Callable[[], object] = lambda: None,
     ) -> IngestLoop:
         """Wire the loop of the pipeline's worker."""
         return IngestLoop(
@@ -200,6 +201,7 @@ class Pipeline:
             monotonic=monotonic,
             recover_every_s=self.lease.lease_s / 2,
             require_open=require_open,
+            maintain=maintain,
         )
 
     def replace_worker(self) -> None:

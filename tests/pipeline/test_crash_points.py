@@ -113,7 +113,7 @@ def test_after_a_crash_at_any_step_a_rerun_ends_as_a_single_run(
     full_counts: bool,  # noqa: FBT001 - a fixture
 ) -> None:
     """Items, lineage, events and records are the sets of one run, wherever the process ended."""
-    points = (1000 if full_counts else 100) if backend.name == "sqlite" else 30
+    points = 1000 if full_counts else 100 if backend.name == "sqlite" else 30
     ended, reference = crash_everywhere(backend, tmp_path, points)
     # The premise: it ended inside both transactions, between phases and around the queue.
     assert ended >= {"begin", "commit", "committed", "between phases"}

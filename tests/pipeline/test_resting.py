@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tallgrass.ingest_loop import Until
-from tests.pipeline.scene import Pipeline, thing
+from tests.pipeline.scene import Pipeline, thing, things
 from tests.pipeline.watched import Watched
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from tests.support.backends import Backend
 
+#: As long as SQS waits for messages by default.
+WAIT_S = 20.0
 #: Half of 0.2 s, doubled up to half of 5 s: the draw is always in the middle.
 GROWING = [0.1, 0.2, 0.4, 0.8, 1.6, 2.5, 2.5, 2.5]
 
@@ -52,3 +54,84 @@ def test_a_round_that_took_its_time_is_part_of_the_rest(backend: Backend, tmp_pa
     loop.run(Until.STOPPED, stop=lambda: len(rests) >= 3)
     # The first two rests, of 0.1 and 0.2 s, were over before the queue answered.
     assert rests == pytest.approx([0.4 - 0.3, 0.8 - 0.3, 1.6 - 0.3])
+
+
+class WaitingQueue:
+    """The pipeline's queue; one that is empty keeps whoever may wait, as SQS does."""
+
+    def __init__(self, queue: Any, now: list[float]) -> None:
+        self._queue = queue
+        self._now = now
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+    def receive(self, limit: int, *, wait: bool = True) -> Any:
+        """Take messages; wait for them in vain."""
+        messages = self._queue.receive(limit, wait=wait)
+        if wait and not messages:
+            self._now[0] += WAIT_S
+        return messages
+
+
+@pytest.fixture
+def waiting(backend: Backend, tmp_path: Path) -> tuple[Pipeline, list[float]]:
+    """Six batches of parked units that are due, before a queue that waits; and the time."""
+    pipeline = Pipeline(backend, tmp_path, batch=5)
+    now = [0.0]
+    pipeline.switch(is_on=True)
+    pipeline.feed(*things(30))
+    pipeline.drain()
+    pipeline.switch(is_on=False)
+    queue = WaitingQueue(pipeline.queue, now)
+    pipeline.worker = pipeline.start(pipeline.lease, queue=queue)
+    return pipeline, now
+
+
+def test_due_units_do_not_wait_for_messages(waiting: tuple[Pipeline, list[float]]) -> None:
+    """Six batches of due units take one wait of the queue before the first, and none between."""
+    pipeline, now = waiting
+    loop = pipeline.loop(monotonic=lambda: now[0])
+    seen: list[float] = []
+
+    def stop() -> bool:
+        if pipeline.statuses().get("succeeded") == 30:
+            seen.append(now[0])
+        return bool(seen)
+
+    loop.run(Until.STOPPED, stop)
+    assert seen == [WAIT_S]
+
+
+def test_messages_are_taken_between_batches_of_due_units(
+    waiting: tuple[Pipeline, list[float]],
+) -> None:
+    """A backlog of due units keeps no message waiting for longer than a batch."""
+    pipeline, now = waiting
+    fresh = thing(90)
+    loop = pipeline.loop(monotonic=lambda: now[0])
+    rounds = 0
+
+    def stop() -> bool:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 3:
+            pipeline.feed(fresh)
+        return rounds == 4
+
+    loop.run(Until.STOPPED, stop)
+    assert pipeline.row(fresh)["status"] == "succeeded"
+    assert pipeline.statuses()["pending"] == 30 - 3 * 5
+
+
+def test_a_drain_ends_only_after_the_queue_was_waited_for(
+    waiting: tuple[Pipeline, list[float]],
+) -> None:
+    """A look without waiting may miss messages of SQS: it does not end a drain."""
+    pipeline, now = waiting
+    loop = pipeline.loop(monotonic=lambda: now[0])
+    report = loop.run(Until.DRAINED)
+    assert report.by_verdict == {"succeeded": 30}
+    # The first round and the last; six rounds between them had due units before.
+    assert now == [2 * WAIT_S]
+    assert report.rounds == 8

@@ -47,6 +47,45 @@ def test_a_stop_in_good_order_hands_back(backend: Backend, tmp_path: Path) -> No
     assert pipeline.statuses() == {"succeeded": 3}
 
 
+@pytest.mark.parametrize("until", [Until.ONCE, Until.DRAINED])
+def test_maintenance_is_done_now_and_then_and_at_the_end(
+    backend: Backend, tmp_path: Path, until: Until
+) -> None:
+    """Rounds of 6 s: at the first one after each 30 s, and once more before the worker goes."""
+    pipeline = Pipeline(backend, tmp_path, batch=1)
+    pipeline.feed(*things(10))
+    now, done = [0.0], list[float]()
+
+    def look() -> float:
+        return now[0]
+
+    loop = pipeline.loop(monotonic=look, maintain=lambda: done.append(now[0]))
+    for _ in loop.steps(until):
+        now[0] += 1
+    if until is Until.ONCE:
+        assert done == [now[0]]
+        return
+    *between, last = done
+    # Ten batches, with six steps between their seven phases.
+    assert between == [30.0, 60.0]
+    assert last == now[0]
+
+
+def test_maintenance_that_fails_at_the_end_keeps_no_worker(
+    backend: Backend, tmp_path: Path
+) -> None:
+    """The next worker does it; this one still hands back what it holds."""
+    pipeline = Pipeline(backend, tmp_path)
+    pipeline.feed(*things(3))
+    hold(pipeline)
+
+    def fail() -> None:
+        raise DatabaseUnreachable("gone")
+
+    pipeline.loop(maintain=fail).run(Until.STOPPED, stop=lambda: True)
+    assert backend.sql("SELECT status FROM wal_records") == [("pending",)] * 3
+
+
 @pytest.mark.conformance("SM-4.4d")
 def test_a_lost_worker_is_told_from_a_failed_operator(backend: Backend, tmp_path: Path) -> None:
     """A lease that ended fails the attempt as lease_expired, with no status of an operator."""

@@ -307,8 +307,8 @@ def test_a_queue_that_waits_leaves_no_rest_to_take(pipeline: SqsPipeline) -> Non
         name = "nodd-primary"
         waits_s = 20.0
 
-        def receive(self, _: int) -> list[Any]:
-            now[0] += self.waits_s
+        def receive(self, _: int, *, wait: bool = True) -> list[Any]:
+            now[0] += self.waits_s if wait else 0.0
             return []
 
     queue: Any = Waits()

@@ -205,9 +205,9 @@ class WatchedQueue:
         self.max_receive_count = queue.max_receive_count
         self.lose_acknowledgements = 0
 
-    def receive(self, limit: int) -> Sequence[QueueMessage]:
+    def receive(self, limit: int, *, wait: bool = True) -> Sequence[QueueMessage]:
         """Take messages."""
-        return self._queue.receive(limit)
+        return self._queue.receive(limit, wait=wait)
 
     def delete(self, receipts: Sequence[str]) -> Sequence[str]:
         """Delete messages, or lose the request; judge whether those that went were free to go."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tallgrass.datasets.catalogue import default_catalogue
-from tallgrass.stac.collections import build_collection, summarised
+from tallgrass.stac.collections import build_collection
 from tallgrass.stac.extent import Extent, Sides, with_extent
+from tallgrass.stac.summarised import summarised
 from tests.operators import scene
 from tests.stac import schemas
 

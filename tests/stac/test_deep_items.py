@@ -12,8 +12,9 @@ from shapely.geometry import shape
 from tallgrass.bootstrap.schemas import open_validator
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.evidence.hdf5_children import Hdf5Children
-from tallgrass.stac.collections import build_collection, summarised
+from tallgrass.stac.collections import build_collection
 from tallgrass.stac.extent import with_values
+from tallgrass.stac.summarised import summarised
 from tests.stac import schemas
 from tests.stac.deep_objects import OBJECTS
 from tests.stac.real_items import item_of

@@ -15,6 +15,8 @@ from tallgrass.stac.geometry import NOWHERE
 from tests.support.builders import success, unit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.support.backends import Backend
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -107,6 +109,21 @@ def rectangle(box: tuple[float, float, float, float] | None) -> dict[str, Any] |
     if west <= east:
         return {"type": "Polygon", "coordinates": [ring(west, east)]}
     return {"type": "MultiPolygon", "coordinates": [[ring(west, 180.0)], [ring(-180.0, east)]]}
+
+
+def spanned(rows: Callable[[str], list[Any]]) -> dict[str, list[str]]:
+    """Return the time range that items have, by collection, and see that collections tell it."""
+    query = "SELECT collection_id, min(start_at), max(end_at) FROM stac_items GROUP BY 1 ORDER BY 1"
+    true = {name: [str(start), str(end)] for name, start, end in rows(query)}
+    told = {}
+    for name, body in rows("SELECT collection_id, body FROM stac_collections"):
+        (interval,) = json.loads(body)["extent"]["temporal"]["interval"]
+        if name in true:
+            told[name] = interval
+        else:
+            assert interval == [None, None], name
+    assert told == true
+    return true
 
 
 def write_catalog(backend: Backend, items: list[Known], *, collections: bool = True) -> None:

@@ -41,9 +41,9 @@ class CountingQueue:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._queue, name)
 
-    def receive(self, limit: int) -> Any:
+    def receive(self, limit: int, *, wait: bool = True) -> Any:
         """Hand out messages."""
-        messages = self._queue.receive(limit)
+        messages = self._queue.receive(limit, wait=wait)
         self.handed_out += len(messages)
         return messages
 

@@ -41,8 +41,8 @@ def beside(pipeline: Pipeline, context: str) -> Any:
         def __getattr__(self, name: str) -> Any:
             return getattr(pipeline.queue, name)
 
-        def receive(self, limit: int) -> Sequence[Any]:
-            found = pipeline.queue.receive(limit)
+        def receive(self, limit: int, *, wait: bool = True) -> Sequence[Any]:
+            found = pipeline.queue.receive(limit, wait=wait)
             return [*found[:-1], *(replace(last, traceparent=context) for last in found[-1:])]
 
     return Beside()

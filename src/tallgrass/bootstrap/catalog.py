@@ -13,10 +13,13 @@ from tallgrass.bootstrap.stores import (
 )
 from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
+from tallgrass.datasets.definition import Dataset
 from tallgrass.errors import ConfigError
-from tallgrass.stac.collections import build_collection, summarised
+from tallgrass.stac.collections import build_collection
 from tallgrass.stac.extent import with_extent, with_values
 from tallgrass.stac.search import ItemPage, ItemSearch, Key
+from tallgrass.stac.span import Span
+from tallgrass.stac.summarised import summarised
 from tallgrass.storage.catalog_reader import CatalogReader, CatalogView
 
 if TYPE_CHECKING:
@@ -100,29 +103,60 @@ def open_api(config: Config) -> "tuple[FastAPI, SharedCatalog]":
 
 
 def refresh_collections(stores: Stores, catalogue: Catalogue) -> tuple[int, int]:
-    """Renew all collections: words of the dataset files, extents and values of the items.
+    """Renew all collections: words of the dataset files, extents and values of all items.
 
-    What items span is read first, then written in one short transaction: units that commit
-    meanwhile are in the next refresh. Return how many collections there are, and how many changed.
+    What items span is read first, then written collection by collection: what units note that
+    commit meanwhile is added. Return how many collections there are, and how many changed.
     """
     record_collections(stores, catalogue)
     datasets = {dataset.item.collection: dataset for dataset in catalogue.datasets}
-    names = sorted({name for each in datasets.values() for name in summarised(each)})
     with stores.catalog.view() as view:
         stored = view.collections()
-        extents = view.extents(ItemSearch())
-        values = view.property_values(names)
-    renewed = []
-    for name, body in stored.items():
-        document = build_collection(datasets[name]) if name in datasets else body
-        if name in extents:
-            document = with_extent(document, extents[name])
-        if name in datasets and name in values:
-            own = summarised(datasets[name])
-            few = {each: sorted(found, key=str) for each, found in values[name].items()}
-            document = with_values(document, {each: few[each] for each in few if each in own})
-        renewed.append((name, document))
-    return len(renewed), stores.collections.replace(renewed)
+        spans = {name: view.span(name, _told(datasets.get(name))) for name in stored}
+    empty = [name for name in datasets if spans.get(name) is None]
+    changed = stores.collections.replace(
+        [(each, build_collection(datasets[each])) for each in empty]
+    )
+    for name, span in spans.items():
+        if span is not None:
+            changed += _gather(stores, name, datasets.get(name), span)
+    return len(stored), changed
+
+
+def widen_collections(stores: Stores, catalogue: Catalogue) -> int:
+    """Renew the collections whose items changed, by what commits noted; return how many changed.
+
+    It costs as much as there are notes, however many items there are. Only of a collection whose
+    notes are gathered for the first time all items are read: some may be older than the notes.
+    """
+    datasets = {dataset.item.collection: dataset for dataset in catalogue.datasets}
+    changed = 0
+    for name, known in stores.collections.waiting().items():
+        dataset, whole = datasets.get(name), None
+        if not known:
+            with stores.catalog.view() as view:
+                whole = view.span(name, _told(dataset))
+        changed += _gather(stores, name, dataset, whole)
+    return changed
+
+
+def _gather(stores: Stores, name: str, dataset: Dataset | None, whole: Span | None) -> bool:
+    return stores.collections.gather(name, whole, names=_told(dataset), renewed=_renewing(dataset))
+
+
+def _told(dataset: Dataset | None) -> frozenset[str]:
+    return frozenset() if dataset is None else summarised(dataset)
+
+
+def _renewing(dataset: Dataset | None) -> Callable[[bytes, Span], bytes]:
+    """Return what makes a collection anew: of its dataset, else of what is stored, and a span."""
+
+    def renewed(stored: bytes, span: Span) -> bytes:
+        plain = stored if dataset is None else build_collection(dataset)
+        spanned, values = with_extent(plain, span), span.few(_told(dataset))
+        return with_values(spanned, values) if values else spanned
+
+    return renewed
 
 
 def dataset_folders(catalogue: Catalogue) -> dict[str, str]:

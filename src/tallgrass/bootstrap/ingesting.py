@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
+from tallgrass.bootstrap.catalog import widen_collections
 from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.bootstrap.door import open_door, open_held
 from tallgrass.bootstrap.governing import record_config
@@ -125,7 +126,12 @@ def _work_under_a_lease(
     def ended() -> bool:
         return stop() or heartbeat.lost.is_set()
 
-    queue = open_queue(parts.config, wait_s=_wait_s(parts.config, until), interrupted=ended)
+    def interrupted() -> bool:
+        # A unit may become due at any time, by others or by its back-off: it needs no message.
+        return ended() or parts.stores.ledger.has_due()
+
+    wait_s = _wait_s(parts.config, until)
+    queue = open_queue(parts.config, wait_s=wait_s, interrupted=interrupted)
     with closing(queue), closing(extend):
         worker = open_worker(
             parts.config,
@@ -165,6 +171,7 @@ def _looping(
         random=random.random,
         monotonic=time.monotonic,
         recover_every_s=lease.lease_s / 2,
+        maintain=lambda: widen_collections(parts.stores, parts.catalogue),
         progress=heartbeat.progress,
         require_open=parts.reader.require_open,
         report=report,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
-from tallgrass.errors import ConfigError
+from tallgrass.errors import ConfigError, QueueMissing, did_you_mean
 from tallgrass.queues.embedded import EmbeddedQueue
 from tallgrass.queues.protocol import OpenQueue, QueueStatus
 from tallgrass.queues.sqs_address import SqsAddress, read_address
@@ -104,12 +104,27 @@ def open_sqs_queue(
 
 
 def check_queue(config: Config) -> None:
-    """Raise if the configured SQS queue is missing, denied or not to be reached.
+    """Raise if the queue is missing, or one of SQS denied or not to be reached.
 
-    The embedded queue is made when it is opened, so there is nothing to ask.
+    An embedded queue that is configured is made when it is opened. One that a flag names must be
+    there: of a mistyped name a worker would make an empty queue, and wait at it for ever.
     """
-    if not config.text("queue.url").startswith(_SQLITE):
+    url = config.text("queue.url")
+    if not url.startswith(_SQLITE):
         read_queue_status(config)
+    elif config.origins["queue.url"] == "flag":
+        _require_file(url, ledger=config.text("database.url"))
+
+
+def _require_file(url: str, *, ledger: str) -> None:
+    path, other = (Path(each.removeprefix(_SQLITE)) for each in (url, ledger))
+    with suppress(OSError):  # what may not be looked at is told when it is opened
+        if not path.exists():
+            near = [
+                each.name for each in path.parent.glob(f"*{path.suffix}") if each.name != other.name
+            ]
+            message = f"--queue: there is no queue {url}{did_you_mean(path.name, near)}"
+            raise QueueMissing(message)
 
 
 def read_queue_status(config: Config) -> QueueStatus | None:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
+from tallgrass.bootstrap.catalog import widen_collections
 from tallgrass.bootstrap.governing import record_config
 from tallgrass.bootstrap.planning import ASKED
 from tallgrass.bootstrap.queues import read_queue_status
@@ -22,12 +24,16 @@ from tallgrass.governance.gate import GateRequest, gate
 from tallgrass.governance.policy import Policies, ReplayMode
 from tallgrass.governance.switches import SwitchedOff
 from tallgrass.heartbeat import Heartbeat
+from tallgrass.queues.backlog import front_of
 from tallgrass.replay.engine import Engine, Pace, Surroundings, Work
 from tallgrass.replay.plan import PlanAction
 from tallgrass.replay.run import Run, RunDenies, RunReport, RunRules
 from tallgrass.telemetry.recorder import NOBODY, Recorder
 from tallgrass.telemetry.replay_report import batch_tracing, throttling
 from tallgrass.unsettled import Unsettled
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 #: How often the queue is asked for its age; a count of a large queue costs something.
 _LAG_EVERY_S = 5.0
@@ -117,34 +123,36 @@ def run_rules(config: Config, policies: Policies, run: Run, by: Acting) -> RunRu
 
 
 def ingest_lag(
-    config: Config, stores: Stores, *, clock: Clock = system_clock
+    config: Config,
+    stores: Stores,
+    *,
+    clock: Clock = system_clock,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> Callable[[], float]:
-    """Return what tells for how long the oldest work of ingest waits, in ledger or queue."""
-    asked_at, queue_s = -_LAG_EVERY_S, 0.0
+    """Return what tells for how long the oldest work of ingest waits, in ledger or queue.
+
+    A queue that cannot be asked is no reason to wait: the ledger needs none for a replay.
+    """
+    asked_at = -_LAG_EVERY_S
+    front: datetime | None = None
 
     def lag_s() -> float:
-        nonlocal asked_at, queue_s
-        if time.monotonic() - asked_at >= _LAG_EVERY_S:
-            asked_at, queue_s = time.monotonic(), _queue_age_s(config, clock)
+        nonlocal asked_at, front
+        if monotonic() - asked_at >= _LAG_EVERY_S:
+            asked_at, status = monotonic(), None
+            with suppress(TransientError):
+                status = read_queue_status(config)
+            front = front_of(
+                status,
+                batch=config.integer("worker.batch"),
+                newest_in_hand=stores.replay_runs.newest_in_hand(),
+                before=front,
+                now=clock(),
+            )
+        queue_s = 0.0 if front is None else (clock() - front).total_seconds()
         return max(stores.replay_runs.ingest_lag_s(), queue_s)
 
     return lag_s
-
-
-def _queue_age_s(config: Config, clock: Clock) -> float:
-    """Return the age of the oldest message of a backlog; 0 where there is none.
-
-    Less than a batch is no backlog: messages of units that failed come again and again, and these
-    are what a replay is for. Nor is a queue that cannot be asked a reason to wait: the ledger needs
-    none for a replay.
-    """
-    status = None
-    with suppress(TransientError):
-        status = read_queue_status(config)
-    backlog = config.integer("worker.batch")
-    if status is None or status.oldest_sent_at is None or status.visible < backlog:
-        return 0.0
-    return max(0.0, (clock() - status.oldest_sent_at).total_seconds())
 
 
 def begin_replay(stores: Stores, prepared: Prepared, *, by: Acting) -> Run:
@@ -247,14 +255,17 @@ class OwnWorker:
             return 0
 
     def recover(self) -> None:
-        """Free what lost workers held, now and then."""
+        """Free what lost workers held, and renew collections, now and then."""
         now = time.monotonic()
         if self._recovered_at is None or now - self._recovered_at >= self._lease.lease_s / 2:
             self._recovered_at = now
             self._stores.leases.recover()
+            widen_collections(self._stores, self._catalogue)
 
     def close(self) -> None:
-        """End the lease in good order."""
+        """Renew collections, and end the lease in good order."""
+        with suppress(TransientError):  # the next worker does it
+            widen_collections(self._stores, self._catalogue)
         self._heartbeat.stop()
         with suppress(WorkerFenced, TransientError):
             self._unsettled.settle()

@@ -42,8 +42,8 @@ from tallgrass.views.dead_letters import wanted_letters
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-#: The run went on, but more than is borne came of it.
-_EXCEEDED = 1
+#: The run went on, but units failed again, or more came of it than is borne.
+_NOT_ALL_WELL = 1
 
 
 @click.group(
@@ -233,7 +233,7 @@ def drain(  # noqa: PLR0913 - one a flag
     """Take letters out by a plan: record, send, confirm, then delete.
 
     Broken off at any point, the same command goes on. Without a plan, an open reference and a word
-    on what was mended it is refused.
+    on what was mended it is refused. Ends with 1 as `dlq report` does.
     """
     if not (confirmed or dry_run) and (as_json or not sys.stdin.isatty()):
         message = "nobody can be asked here: say --yes to drain"
@@ -285,7 +285,8 @@ def drain(  # noqa: PLR0913 - one a flag
 def report(invocation: Invocation, /, run_id: str, *, as_json: bool, **limits: int) -> None:
     """Tell what came of a drain's letters and of their units.
 
-    Ends with 1 if duplicates, lineage regressions or mismatches are above what is borne.
+    Ends with 1 if units failed again, or if duplicates, lineage regressions or mismatches are above
+    what is borne.
     """
     with invocation.stores(read_only=True) as stores:
         found = _report_of(invocation.config, stores, run_id, limits)
@@ -341,8 +342,10 @@ def _replay_url(config: Config, report: DrainReport) -> str:
 
 def _end(report: DrainReport) -> None:
     if report.exceeded:
-        raise click.exceptions.Exit(_EXCEEDED)
+        raise click.exceptions.Exit(_NOT_ALL_WELL)
     held = report.by_reason.get(Rule.KILL_SWITCH_ACTIVE.value, 0)
     if held:
         message = f"replay is switched off: {held:,} letters stay; when it is on, drain again"
         raise GuardRefused(message, guard=Rule.KILL_SWITCH_ACTIVE.value)
+    if report.units.failed:
+        raise click.exceptions.Exit(_NOT_ALL_WELL)

@@ -74,6 +74,7 @@ def command(  # noqa: PLR0913 - one a flag
     """Run units again: failed ones, and with an approved plan succeeded ones.
 
     All conditions hold together. Every time span is half open: since belongs to it, until does not.
+    Ends with 1 if units failed, or if more fields differ than are borne.
     """
     if ctx.invoked_subcommand is not None:
         return

@@ -38,8 +38,8 @@ from tallgrass.replay.run import NewRun, RunReport, RunState
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-#: The run ends, but more fields differ than were announced.
-_MISMATCHED = 1
+#: The run ends, but units failed, or more fields differ than were announced.
+_NOT_ALL_WELL = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +206,9 @@ def show_report(report: RunReport, again: str, *, as_json: bool) -> None:
         lines.append(f"  of the failed, tried again by the ledger: {report.retrying:,}")
     lines += [f"  {printable(name)}: {count:,}" for name, count in sorted(report.by_reason.items())]
     lines += [f"  {line}" for line in hint_lines(report.by_reason, "--error-code")]
+    if report.failed:
+        run_id = printable(report.replay_run_id)
+        lines.append(f"  each of the failed: tallgrass replay runs show {run_id} --records")
     lines.append(f"mismatches: {report.mismatches:,}")
     if report.mismatches:
         lines.append(f"  field by field: tallgrass replay diff {printable(report.replay_run_id)}")
@@ -216,13 +219,15 @@ def show_report(report: RunReport, again: str, *, as_json: bool) -> None:
 
 def _end(report: RunReport, again: str) -> None:
     if report.state is RunState.MISMATCHED:
-        raise click.exceptions.Exit(_MISMATCHED)
+        raise click.exceptions.Exit(_NOT_ALL_WELL)
     if report.state is RunState.PAUSED:
         message = (
             f"replay was switched off under way and holds {report.held:,} units;"
             f" when it is on again: {again}"
         )
         raise GuardRefused(message, guard=Rule.KILL_SWITCH_ACTIVE.value)
+    if report.failed:
+        raise click.exceptions.Exit(_NOT_ALL_WELL)
 
 
 def _require_answer(flags: RunFlags, *, as_json: bool) -> None:

@@ -1,6 +1,7 @@
 """What a unit's success would write: staged by the operators, written by the commit."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from tallgrass.ledger.claim import OwnedItem
@@ -30,6 +31,8 @@ class ItemEffect:
     instant: datetime
     start: datetime
     end: datetime
+    #: Those of its properties that the summaries of its collection tell.
+    summarised: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from tallgrass.ledger.vocabulary import StacStatus
 from tallgrass.operators.effects import ItemEffect, OwnedItem
 from tallgrass.stac.geometry import NOWHERE
 from tallgrass.stac.hrefs import item_href
-from tallgrass.stac.item import Description, build_item
+from tallgrass.stac.item import Description, build_item, properties_of, summarised_of
 from tallgrass.stac.source_object import SourceObject
 
 NAME = "stac-register"
@@ -36,7 +36,14 @@ def stac_register(
     """Build the item and compare it with the one that the unit owns."""
     collection = dataset.item.collection
     name = item_id(source.provider, source.bucket, source.key)
-    body = build_item(dataset=dataset, item_id=name, source=source, description=description)
+    properties = properties_of(dataset, source, description)
+    body = build_item(
+        dataset=dataset,
+        item_id=name,
+        source=source,
+        description=description,
+        properties=properties,
+    )
     item = ItemEffect(
         collection_id=collection,
         item_id=name,
@@ -46,6 +53,7 @@ def stac_register(
         instant=description.instant,
         start=description.start,
         end=description.end,
+        summarised=summarised_of(dataset, properties),
     )
     href = item_href(collection, name)
     if owned is None:

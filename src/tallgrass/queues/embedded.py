@@ -109,11 +109,13 @@ class EmbeddedQueue:
         """Close the connection to the queue's file."""
         self._store.close()
 
-    def receive(self, limit: int) -> Sequence[QueueMessage]:
+    def receive(self, limit: int, *, wait: bool = True) -> Sequence[QueueMessage]:
         """Take up to `limit` visible messages, those first that became visible first.
 
+        It never waits.
         An empty answer means that nothing is visible: dead letters are put away on the way.
         """
+        del wait
         if limit < 1:
             raise InvalidInput(f"queue {self.name}: cannot receive {limit} messages")
         # One id a receive: with the position it is unique to a delivery.

@@ -53,8 +53,12 @@ class Queue(Protocol):
     def max_receive_count(self) -> int | None:
         """After so many deliveries it takes a message to its dead letters; None: nobody says."""
 
-    def receive(self, limit: int) -> Sequence[QueueMessage]:
-        """Take up to `limit` visible messages; they are hidden for the visibility timeout."""
+    def receive(self, limit: int, *, wait: bool = True) -> Sequence[QueueMessage]:
+        """Take up to `limit` visible messages; they are hidden for the visibility timeout.
+
+        A queue may wait for the first of them, unless `wait` is false. An answer without waiting
+        can be empty though messages are there: SQS then asks only some of its servers.
+        """
 
     def delete(self, receipts: Sequence[str]) -> Sequence[str]:
         """Remove deliveries for good; return the receipts that were no longer valid."""

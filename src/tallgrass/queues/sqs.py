@@ -78,14 +78,14 @@ class SqsQueue:
         self._threads.shutdown()
         self._client.close()
 
-    def receive(self, limit: int) -> Sequence[QueueMessage]:
-        """Take up to `limit` messages; wait for the first of them.
+    def receive(self, limit: int, *, wait: bool = True) -> Sequence[QueueMessage]:
+        """Take up to `limit` messages; wait for the first of them, unless told not to.
 
         After an answer that was full several receivers ask on, each until its answer is not.
         """
         if limit < 1:
             raise InvalidInput(f"queue {self.name}: cannot receive {limit} messages")
-        messages = self._first(min(limit, BATCH_MAX))
+        messages = self._first(min(limit, BATCH_MAX), self._wait_s if wait else 0)
         if len(messages) == BATCH_MAX < limit:
             messages += self._more(limit - BATCH_MAX)
         return messages
@@ -141,8 +141,7 @@ class SqsQueue:
 
     # --- receiving --------------------------------------------------------------------------------
 
-    def _first(self, size: int) -> list[QueueMessage]:
-        left_s = self._wait_s
+    def _first(self, size: int, left_s: int) -> list[QueueMessage]:
         while True:
             poll_s = min(left_s, POLL_S_MAX)
             messages = self._poll(size, poll_s)

@@ -18,6 +18,7 @@ from itertools import takewhile
 from random import Random
 from typing import TYPE_CHECKING
 
+from tallgrass.bootstrap.catalog import widen_collections
 from tallgrass.bootstrap.metering import metered
 from tallgrass.bootstrap.proofs import count_for_proof, stored_items
 from tallgrass.bootstrap.queues import open_queue
@@ -126,7 +127,7 @@ class PipelineDemo:
             return uuid.UUID(int=random.getrandbits(128), version=4)
 
         self.clock = DemoClock(start)
-        catalogue = default_catalogue()
+        self._catalogue = catalogue = default_catalogue()
         self.stores = open_stores(
             config,
             clock=self.clock,
@@ -353,6 +354,7 @@ class PipelineDemo:
             random=self._random.random,
             monotonic=self.clock.monotonic,
             recover_every_s=lease.lease_s / 2,
+            maintain=lambda: widen_collections(self.stores, self._catalogue),
         )
 
     def _switch(self, *, is_on: bool, reason: str) -> None:

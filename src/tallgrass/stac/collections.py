@@ -16,10 +16,6 @@ LICENSE = "other"
 LICENSE_URL = "https://www.noaa.gov/nodd"
 _LICENSE_TITLE = "Terms of NOAA Open Data Dissemination"
 
-#: Properties that only files tell and whose values are few.
-TOLD_BY_FILES = ("nexrad:product_code", "nexrad:vcp", "proj:code")
-#: Properties that are as good as different in each item: a summary would only tell some of them.
-_NOT_SUMMARISED = frozenset({"nexrad:chunk", "nexrad:volume"})
 _WORDS = ("mission", "constellation", "instruments", "platform")
 
 _HOSTS = {
@@ -61,12 +57,6 @@ def build_collection(dataset: Dataset) -> bytes:
             ],
         }
     )
-
-
-def summarised(dataset: Dataset) -> frozenset[str]:
-    """Return the properties whose values among the items are told in summaries."""
-    rules = dataset.item
-    return frozenset({*rules.from_key, *rules.properties, *TOLD_BY_FILES}) - _NOT_SUMMARISED
 
 
 def declared_box(dataset: Dataset) -> Box:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 import orjson
 
@@ -22,6 +23,22 @@ class Extent:
     box: Box | None
     start: datetime
     end: datetime
+
+
+class BoxAndTimes(Protocol):
+    """What a collection's extent is made of."""
+
+    @property
+    def box(self) -> Box | None:
+        """The box around all items; None if none has a place."""
+
+    @property
+    def start(self) -> datetime:
+        """The first instant."""
+
+    @property
+    def end(self) -> datetime:
+        """The last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +76,7 @@ class Sides:
         return min(self.west, self.crossing_west), self.crossing_east
 
 
-def with_extent(collection: bytes, extent: Extent) -> bytes:
+def with_extent(collection: bytes, extent: BoxAndTimes) -> bytes:
     """Return a collection with the extent of its items.
 
     Without a place among the items, it keeps the box that it has.

@@ -18,6 +18,7 @@ from tallgrass.stac.geometry import Box, geometry_of
 from tallgrass.stac.hrefs import https_prefix, part, quoted_key
 from tallgrass.stac.source_object import SourceObject, multihash
 from tallgrass.stac.storage_schemes import is_stored, storage_scheme
+from tallgrass.stac.summarised import summarised
 
 #: PROV-AQ's relation from a resource to its provenance.
 PROVENANCE_REL = "http://www.w3.org/ns/prov#has_provenance"
@@ -54,6 +55,8 @@ class _Plan:
     #: Kept, so that its identity is not given to another dataset.
     dataset: Dataset
     properties: dict[str, object]
+    #: Those that its collection tells in summaries.
+    summarised: frozenset[str]
     asset: dict[str, object]
     links: tuple[dict[str, str], ...]
     #: Asset key, suffix and fields of each sidecar.
@@ -65,10 +68,20 @@ class _Plan:
 
 
 def build_item(
-    *, dataset: Dataset, item_id: str, source: SourceObject, description: Description
+    *,
+    dataset: Dataset,
+    item_id: str,
+    source: SourceObject,
+    description: Description,
+    properties: Mapping[str, object] | None = None,
 ) -> bytes:
-    """Return the canonical bytes of the item of one object."""
+    """Return the canonical bytes of the item of one object.
+
+    Whoever needs its properties beside the bytes gives them, as `properties_of` made them.
+    """
     plan = _plan_of(dataset)
+    if properties is None:
+        properties = properties_of(dataset, source, description)
     named, box = part(item_id), description.box
     return canonical_bytes(
         {
@@ -80,7 +93,7 @@ def build_item(
             "geometry": None if box is None else description.geometry or geometry_of(box),
             # STAC core forbids the box where there is no geometry.
             **({} if box is None else {"bbox": box}),
-            "properties": _properties(plan, source, description),
+            "properties": properties,
             "assets": _assets(plan, source, description.bands),
             # No `self`: STAC wants a full address there, which is not known before it is served.
             "links": [
@@ -95,7 +108,11 @@ def build_item(
     )
 
 
-def _properties(plan: _Plan, source: SourceObject, description: Description) -> dict[str, object]:
+def properties_of(
+    dataset: Dataset, source: SourceObject, description: Description
+) -> dict[str, object]:
+    """Return the properties of the item of one object."""
+    plan = _plan_of(dataset)
     values = {
         **plan.properties,
         **description.properties,
@@ -104,10 +121,16 @@ def _properties(plan: _Plan, source: SourceObject, description: Description) -> 
     if description.end > description.start:
         values["start_datetime"] = format_instant(description.start)
         values["end_datetime"] = format_instant(description.end)
-    scheme = storage_scheme(plan.dataset, source.provider, source.bucket)
+    scheme = storage_scheme(dataset, source.provider, source.bucket)
     if scheme is not None:
         values["storage:schemes"] = {source.provider: scheme}
     return values
+
+
+def summarised_of(dataset: Dataset, properties: Mapping[str, object]) -> dict[str, object]:
+    """Return those properties of an item that its collection tells in summaries."""
+    told = _plan_of(dataset).summarised
+    return {name: value for name, value in properties.items() if name in told}
 
 
 def _assets(plan: _Plan, source: SourceObject, bands: Sequence[Band]) -> dict[str, object]:
@@ -189,6 +212,7 @@ def _make_plan(dataset: Dataset) -> _Plan:
     return _Plan(
         dataset=dataset,
         properties={**_governed(dataset), **_fixed_properties(dataset)},
+        summarised=summarised(dataset),
         asset={"type": rules.media_type, "roles": ["data"], "title": dataset.title},
         links=(
             {"rel": "root", "href": "../../../catalog.json", "type": "application/json"},

@@ -1,8 +1,8 @@
 """Reading the catalog: items by search and by id, collections, provenance. Nothing is written."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -29,6 +29,7 @@ from tallgrass.stac.search import (
     is_descending,
     ranges,
 )
+from tallgrass.stac.span import VALUES_MAX, Span, Value
 from tallgrass.storage.rows import instant, instant_or_none
 from tallgrass.storage.unit_of_work import Database, Row, Transaction
 
@@ -36,8 +37,6 @@ from tallgrass.storage.unit_of_work import Database, Row, Transaction
 #: that ends early still names the next.
 ROUNDS_MAX = 10
 WALK_SIZE = 1000
-#: Of one property; more would tell a reader less.
-VALUES_MAX = 50
 
 _BY_ID = (SortKey(SortField.ID),)
 
@@ -167,13 +166,24 @@ class CatalogView:
         """Return what the matching items span, by collection; judged by boxes alone."""
         return extents(self._tx, search)
 
-    def property_values(self, names: Sequence[str]) -> dict[str, dict[str, list[object]]]:
-        """Return, by collection, the values that items have for properties, where they are few."""
-        found: dict[str, dict[str, list[object]]] = {}
-        for row in self._tx.select("property_values", rows=list(names), most=VALUES_MAX):
-            of_collection = found.setdefault(row["collection_id"], {})
-            of_collection.setdefault(row["name"], []).append(orjson.loads(row["value"]))
-        return found
+    def span(self, collection_id: str, names: Iterable[str]) -> Span | None:
+        """Return what all items of a collection span, and their values of the named properties.
+
+        All of its items are read. None if it has none.
+        """
+        row = self._tx.select("collection_span", collection_id=collection_id)[0]
+        if not row["items"]:
+            return None
+        values: dict[str, frozenset[Value] | None] = {}
+        wanted = sorted(names)
+        for found in self._tx.select(
+            "collection_values", collection_id=collection_id, rows=wanted, most=VALUES_MAX
+        ):
+            name, value = found["name"], found["value"]
+            known = values.get(name) or frozenset[Value]()
+            values[name] = None if value is None else known | {orjson.loads(value)}
+        start, end = instant(row["start_at"]), instant(row["end_at"])
+        return Span(sides=_sides(row), start=start, end=end, values=values)
 
     def walk(self, search: ItemSearch) -> Iterator[StoredItem]:
         """Yield the items that match, in order of collection and id."""
@@ -200,19 +210,17 @@ def extents(tx: Transaction, search: ItemSearch) -> dict[str, Extent]:
     """Return what the items that match span, by collection."""
     found = {}
     for row in tx.select("item_extents", **_conditions(search)):
-        sides = Sides(
-            **{
-                name: row[name]
-                for name in ("south", "north", "west", "east", "crossing_west", "crossing_east")
-            }
-        )
         found[row["collection_id"]] = Extent(
             items=row["items"],
-            box=sides.around(),
+            box=_sides(row).around(),
             start=instant(row["start_at"]),
             end=instant(row["end_at"]),
         )
     return found
+
+
+def _sides(row: Row) -> Sides:
+    return Sides(**{each.name: row[each.name] for each in fields(Sides)})
 
 
 def _page(tx: Transaction, search: ItemSearch, after: Key | None, size: int) -> ItemPage:

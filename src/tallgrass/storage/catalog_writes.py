@@ -1,6 +1,6 @@
 """What successes write beside the ledger: items, provenance and events, in the same transaction."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -12,6 +12,7 @@ from tallgrass.ledger.vocabulary import StacStatus
 from tallgrass.operators.effects import Effects, EventEffect, ItemEffect
 from tallgrass.outbox.outbox_ids import OutboxIds
 from tallgrass.stac.search import reach_of
+from tallgrass.stac.span import Span, merged, span_from, span_of
 from tallgrass.storage.transaction_runner import TransactionRunner
 from tallgrass.storage.unit_of_work import Transaction, write_all
 
@@ -40,6 +41,7 @@ class CatalogWrites:
         renamed: _Rows = []
         documents: _Rows = []
         events: _Rows = []
+        items: dict[str, list[ItemEffect]] = {}
         for claim, stac_status, effects in winners:
             if effects.item is not None and effects.replaces is not None:
                 former = (effects.replaces.collection_id, effects.replaces.item_id)
@@ -47,6 +49,7 @@ class CatalogWrites:
             elif effects.item is not None:
                 rows = created if stac_status is StacStatus.CREATED else updated
                 rows.append(_item_row(claim, effects.item))
+                items.setdefault(effects.item.collection_id, []).append(effects.item)
             if effects.provenance is not None:
                 document = effects.provenance
                 documents.append(
@@ -65,6 +68,7 @@ class CatalogWrites:
             self._rename(tx, renamed, now)
         write_all(tx, "insert_items", created, now=now)
         write_all(tx, "update_items", updated, now=now)
+        tx.write("insert_spans", [(name, span_of(own).text()) for name, own in items.items()])
         tx.write("insert_provenance", documents, now=now)
         tx.write("insert_events", events, now=now, pipeline_id=self._pipeline_id)
 
@@ -115,7 +119,11 @@ def _item_row(claim: Claim, item: ItemEffect) -> tuple[object, ...]:
 
 
 class CollectionStore:
-    """Keeps the documents of collections; they are there before their items."""
+    """Keeps the documents of collections, and what their items span.
+
+    A collection is there before its items. What they span is noted by each commit; to gather the
+    notes takes a turn for each collection, so that any number of processes may try.
+    """
 
     def __init__(self, runner: TransactionRunner) -> None:
         self._runner = runner
@@ -129,3 +137,40 @@ class CollectionStore:
         """Replace collections that are there already; return how many changed."""
         rows = [(name, body.decode(), sha256_hex(body)) for name, body in sorted(documents)]
         return self._runner.run(lambda tx: tx.write("update_collections", rows, now=tx.now()))
+
+    def waiting(self) -> dict[str, bool]:
+        """Return the collections with notes to gather, and whether any were gathered before."""
+        with self._runner.database.reading() as tx:
+            rows = tx.select("waiting_spans")
+        return {row["collection_id"]: bool(row["known"]) for row in rows}
+
+    def gather(
+        self,
+        collection_id: str,
+        whole: Span | None,
+        *,
+        names: Collection[str],
+        renewed: Callable[[bytes, Span], bytes],
+    ) -> bool:
+        """Gather what is noted, and renew the collection by it; tell whether that changed it.
+
+        Of properties, only the named ones are kept. Where the span of all items was read, it is
+        given as `whole` and takes the place of what was gathered before.
+        """
+
+        def work(tx: Transaction) -> bool:
+            tx.lock("lock_collections", [collection_id])
+            rows = tx.select("spans_of", collection_id=collection_id)
+            kept = [row for row in rows if whole is None or not row["gathered"]]
+            found = [span_from(row["span"]) for row in kept] + ([] if whole is None else [whole])
+            stored = tx.select("collection_body", collection_id=collection_id)
+            if not found or not stored:
+                return False
+            span = merged(found).limited_to(names)
+            body = renewed(bytes(stored[0]["body"]), span)
+            tx.write("delete_spans", [(row["span_id"],) for row in rows])
+            tx.execute("insert_gathered", collection_id=collection_id, span=span.text())
+            changed = [(collection_id, body.decode(), sha256_hex(body))]
+            return tx.write("update_collections", changed, now=tx.now()) > 0
+
+        return self._runner.run(work)

@@ -131,6 +131,17 @@ class Ledger:
             if claims or not held:
                 return claims
 
+    def has_due(self) -> bool:
+        """Tell whether a claim of due units would find any, by reading only."""
+        with self._runner.database.reading() as tx:
+            off = switched_off(tx, SwitchScope.INGEST)
+            if off.everything:
+                return False
+            now = tx.now()
+            paused = _paused(tx)
+            found = tx.select("due_company", now=now, rows=off.datasets, replay_off=paused)
+            return bool(found)
+
     def commit(
         self,
         worker: WorkerLease,
@@ -267,8 +278,7 @@ class Ledger:
         writes = ClaimWrites(worker, claim_id, now)
         if off.everything:
             return [], writes
-        # What a replay asked for does not start while replays are switched off.
-        paused = [row["dataset"] for row in tx.select("switched_off", scope=_REPLAYS)]
+        paused = _paused(tx)
         first = tx.select("due_company", now=now, rows=off.datasets, replay_off=paused)
         if not first:
             return [], writes
@@ -331,6 +341,11 @@ def _write_answer(
             writes.hold_still(unit, known, decision)
         case Action.DUPLICATE if decision.orders_object:
             writes.note_place(unit, known)
+
+
+def _paused(tx: Transaction) -> list[str]:
+    """Return the datasets whose replays are off: what a replay asked for does not start then."""
+    return [row["dataset"] for row in tx.select("switched_off", scope=_REPLAYS)]
 
 
 def newest_by_object(units: Sequence[IngestUnit]) -> dict[str, IngestUnit]:

@@ -21,7 +21,7 @@ _PART = re.compile(r"\{(\w+)\}")
 _COLUMN_TYPES = {
     "integer": "version attempt_no budget_from claimed_version closed_version applied_attempt "
     "lease_expiries from_version to_version attempts attempt row_number",
-    "bigint": "object_size position entry_id body_bytes poison_id",
+    "bigint": "object_size position entry_id body_bytes poison_id span_id",
     "uuid": "wal_id worker_incarnation claim_id commit_id outbox_id claimed_by row_id",
     "boolean": "duplicate mismatch",
     "double precision": "west south east north",

@@ -1,6 +1,7 @@
 """Reading replay runs: what they were, what came of their records, what is left to do."""
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import orjson
 
@@ -80,6 +81,12 @@ class ReplayReader:
             found = tx.select("oldest_ingest_due", now=now, rows=[r["dataset"] for r in rows])
         oldest = instant_or_none(found[0]["oldest"])
         return 0.0 if oldest is None else max(0.0, (now - oldest).total_seconds())
+
+    def newest_in_hand(self) -> datetime | None:
+        """Return when the newest message was announced that workers have in hand; None: none."""
+        with self._database.reading() as tx:
+            found = tx.select("newest_in_hand")
+        return instant_or_none(found[0]["newest"])
 
     def records(
         self, replay_run_id: str, *, after: str | None = None, size: int = 500

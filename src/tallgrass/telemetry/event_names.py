@@ -15,6 +15,7 @@ STORE_WAITED_FOR: Final = "store_waited_for"
 WORKER_STARTED: Final = "worker_started"
 WORKER_STOPPED: Final = "worker_stopped"
 WORKER_FENCED: Final = "worker_fenced"
+INGEST_SWITCHED_OFF: Final = "ingest_switched_off"
 WORKER_DIED: Final = "worker_died"
 EVENT_UNDELIVERED: Final = "event_undelivered"
 EVENT_EXHAUSTED: Final = "event_exhausted"
@@ -122,6 +123,12 @@ EVENTS: Final = table(
             level="info",
             fields=("worker_id", "ingest_run_id", "handed_back"),
             meaning="a worker ended in good order",
+        ),
+        LogEvent(
+            name=INGEST_SWITCHED_OFF,
+            level="warning",
+            fields=("worker_id", "message"),
+            meaning="a freeze or switches stop all datasets: the queue is not polled; said once",
         ),
         LogEvent(
             name=WORKER_FENCED,

@@ -16,3 +16,6 @@ SELECT (SELECT count(*) FROM stac_projections) AS collections,
   (SELECT count(*) FROM stac_changes) AS changed,
   (SELECT min(changed_at) FROM stac_changes) AS oldest,
   (SELECT max(projected_at) FROM stac_projections) AS projected_at;
+
+-- name: spans_of(collection_id)
+SELECT span_id, gathered, span FROM stac_spans WHERE collection_id = :collection_id ORDER BY span_id;

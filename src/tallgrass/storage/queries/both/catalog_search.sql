@@ -31,15 +31,18 @@ SELECT collection_id, body FROM stac_collections ORDER BY collection_id;
 -- name: collection_body(collection_id)
 SELECT body FROM stac_collections WHERE collection_id = :collection_id;
 
--- name: item_extents(since, until, west, south, east, north, west2, east2)
--- Of each collection: what its items span. Those without a place, whose box lies outside the world,
--- count for time alone.
-SELECT x.collection_id, count(*) AS items, min(x.start_at) AS start_at, max(x.end_at) AS end_at,
+-- part: spanned
+-- What items span. Those without a place, whose box lies outside the world, count for time alone.
+count(*) AS items, min(x.start_at) AS start_at, max(x.end_at) AS end_at,
   min(CASE WHEN x.west > x.east THEN x.west END) AS crossing_west,
   max(CASE WHEN x.west > x.east THEN x.east END) AS crossing_east,
   min(CASE WHEN x.west <= x.east AND x.west <= 180 THEN x.west END) AS west,
   max(CASE WHEN x.west <= x.east AND x.west <= 180 THEN x.east END) AS east,
   min(CASE WHEN x.south <= 90 THEN x.south END) AS south, max(CASE WHEN x.north <= 90 THEN x.north END) AS north
+
+-- name: item_extents(since, until, west, south, east, north, west2, east2)
+-- Of each collection: what its items that match span.
+SELECT x.collection_id, {spanned}
 FROM stac_items AS x
 WHERE {overlaps}
 GROUP BY x.collection_id ORDER BY x.collection_id;
@@ -50,3 +53,5 @@ SELECT DISTINCT f.collection_id, f.item_id FROM replaced_items AS f
 WHERE f.wal_id = :wal_id AND NOT EXISTS (SELECT 1 FROM stac_items AS i
   WHERE i.collection_id = f.collection_id AND i.item_id = f.item_id)
 ORDER BY f.collection_id, f.item_id;
+-- name: collection_span(collection_id)
+SELECT {spanned} FROM stac_items AS x WHERE x.collection_id = :collection_id;

@@ -16,3 +16,9 @@ WHERE replay_run_id = :replay_run_id;
 -- name: finish_replay_run(now, replay_run_id)
 UPDATE replay_runs SET finished_at = :now
 WHERE replay_run_id = :replay_run_id AND finished_at IS NULL;
+
+-- name: newest_in_hand()
+-- When the newest message was announced whose unit somebody works on now. What a replay's own queue
+-- brings tells nothing of ingest.
+SELECT max(event_time) AS newest FROM wal_attempts
+WHERE status = 'pending' AND sqs_message_id IS NOT NULL AND replay_run_id IS NULL;

@@ -58,3 +58,25 @@ ON CONFLICT DO NOTHING;
 -- name: update_collections(now; collection_id, body, sha256)
 UPDATE stac_collections AS c SET body = convert_to(x.body, 'UTF8'), sha256 = x.sha256, updated_at = :now
 FROM each_row AS x WHERE c.collection_id = x.collection_id AND c.sha256 <> x.sha256;
+
+-- name: lock_collections(rows)
+-- One process at a time gathers what the items of a collection span.
+SELECT collection_id FROM stac_collections
+WHERE collection_id IN (SELECT value FROM json_array_elements_text(:rows::json) AS wanted (value))
+ORDER BY collection_id FOR NO KEY UPDATE;
+
+-- name: insert_spans(; collection_id, span)
+INSERT INTO stac_spans (collection_id, gathered, span) SELECT x.collection_id, false, x.span FROM each_row AS x;
+
+-- name: insert_gathered(collection_id, span)
+INSERT INTO stac_spans (collection_id, gathered, span) VALUES (:collection_id, true, :span);
+
+-- name: delete_spans(; span_id)
+DELETE FROM stac_spans AS s USING each_row AS x WHERE s.span_id = x.span_id;
+
+-- name: waiting_spans()
+-- The collections with notes, and whether any were gathered before.
+SELECT c.collection_id, EXISTS (
+  SELECT FROM stac_spans AS g WHERE g.collection_id = c.collection_id AND g.gathered) AS known
+FROM stac_collections AS c WHERE c.collection_id IN (SELECT s.collection_id FROM stac_spans AS s WHERE NOT s.gathered)
+ORDER BY c.collection_id;

@@ -47,3 +47,19 @@ VALUES (:collection_id, CAST(:body AS BLOB), :sha256, :now, :now) ON CONFLICT DO
 -- name: update_collections(now; collection_id, body, sha256)
 UPDATE stac_collections SET body = CAST(:body AS BLOB), sha256 = :sha256, updated_at = :now
 WHERE collection_id = :collection_id AND sha256 <> :sha256;
+
+-- name: insert_spans(; collection_id, span)
+INSERT INTO stac_spans (collection_id, gathered, span) VALUES (:collection_id, 0, :span);
+
+-- name: insert_gathered(collection_id, span)
+INSERT INTO stac_spans (collection_id, gathered, span) VALUES (:collection_id, 1, :span);
+
+-- name: delete_spans(; span_id)
+DELETE FROM stac_spans WHERE span_id = :span_id;
+
+-- name: waiting_spans()
+-- The collections with notes, and whether any were gathered before.
+SELECT c.collection_id, EXISTS (
+  SELECT 1 FROM stac_spans AS g WHERE g.collection_id = c.collection_id AND g.gathered = 1) AS known
+FROM stac_collections AS c WHERE c.collection_id IN (SELECT s.collection_id FROM stac_spans AS s WHERE s.gathered = 0)
+ORDER BY c.collection_id;

@@ -89,13 +89,13 @@ JOIN provenance AS p ON p.wal_id = a.wal_id AND p.activity_id = a.prov_activity_
 -- name: provenance_document(wal_id, activity_id)
 SELECT body FROM provenance WHERE wal_id = :wal_id AND activity_id = :activity_id;
 
--- name: property_values(rows, most)
--- The values that items of a collection have for the given properties, where there are few of them.
+-- name: collection_values(collection_id, rows, most)
+-- The values that items of a collection have for the given properties; null where there are too many.
 WITH found AS (
-  SELECT i.collection_id, p.key AS name, json_quote(p.value) AS value
+  SELECT p.key AS name, json_quote(p.value) AS value
   FROM stac_items AS i CROSS JOIN json_each(CAST(i.body AS TEXT), '$.properties') AS p
-  WHERE p.key IN (SELECT value FROM json_each(:rows)) AND p.type IN ('text', 'integer', 'real')
-  GROUP BY i.collection_id, p.key, p.value)
-SELECT collection_id, name, value FROM (
-  SELECT collection_id, name, value, count(*) OVER (PARTITION BY collection_id, name) AS number FROM found)
-WHERE number <= :most;
+  WHERE i.collection_id = :collection_id
+    AND p.key IN (SELECT value FROM json_each(:rows)) AND p.type IN ('text', 'integer', 'real')
+  GROUP BY p.key, p.value)
+SELECT DISTINCT name, CASE WHEN number <= :most THEN value END AS value FROM (
+  SELECT name, value, count(*) OVER (PARTITION BY name) AS number FROM found);
