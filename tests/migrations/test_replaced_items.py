@@ -9,7 +9,7 @@ import pytest
 from tallgrass.storage.migrations import migrate, shipped_migrations
 from tests.contract.scene import RAW_ERRORS
 from tests.support.backends import Backend
-from tests.support.catalog import NOON, Known, text_of, write_catalog
+from tests.support.catalog import NOON, Known, text_of, write_catalog_of_before_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ def before(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
     stores = made.open()
     migrate(stores.database, [each for each in shipped_migrations(name) if each.number <= 12])
     stores.close()
-    write_catalog(made, [Known(id="marked"), Known(id="unmarked")])
+    write_catalog_of_before_spans(made, [Known(id="marked"), Known(id="unmarked")])
     made.sql(
         "INSERT INTO expired_items (collection_id, item_id, expires_at, reason, actor, marked_at)"
         " VALUES ('goes-glm', 'marked', ?, 'object_gone', 'olga', ?)",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tallgrass.bootstrap.catalog import widen_collections
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.storage.migrations import migrate, shipped_migrations
-from tests.support.catalog import NOON, Known, text_of, write_catalog
+from tests.support.catalog import NOON, Known, text_of, write_catalog, write_catalog_of_before_spans
 
 if TYPE_CHECKING:
     from tests.support.backends import Backend
@@ -21,13 +21,8 @@ def test_items_of_before_count_with_the_first_new_one(empty: Backend) -> None:
     """The box and the times of old items are in the collection once a new item was committed."""
     stores = empty.open()
     migrate(stores.database, [e for e in shipped_migrations(empty.name) if e.number < _NUMBER])
-    # Today's commits note what they write; then there was no place for it.
-    empty.sql("CREATE TABLE stac_spans (collection_id TEXT, gathered INTEGER, span TEXT)")
-    if empty.name == "postgres":
-        empty.sql("ALTER TABLE stac_spans ALTER gathered TYPE boolean USING false")
     old = [Known(id="old", box=(-99.0, 30.0, -90.0, 40.0), at=NOON - timedelta(days=900))]
-    write_catalog(empty, old)
-    empty.sql("DROP TABLE stac_spans")
+    write_catalog_of_before_spans(empty, old)
     before = empty.sql("SELECT * FROM stac_items")
     assert [e.partition("_")[0] for e in migrate(stores.database).applied] == [
         f"{number:04}" for number in range(_NUMBER, shipped_migrations(empty.name)[-1].number + 1)

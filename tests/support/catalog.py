@@ -178,3 +178,11 @@ def write_catalog(backend: Backend, items: list[Known], *, collections: bool = T
         )
     stores.ledger.commit(worker, outcomes, effects)
     stores.close()
+
+
+def write_catalog_of_before_spans(backend: Backend, items: list[Known]) -> None:
+    """Write items into a database of before commits noted what their items span."""
+    kind = "boolean" if backend.name == "postgres" else "INTEGER"
+    backend.sql(f"CREATE TABLE stac_spans (collection_id TEXT, gathered {kind}, span TEXT)")
+    write_catalog(backend, items)
+    backend.sql("DROP TABLE stac_spans")
