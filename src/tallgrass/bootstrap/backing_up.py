@@ -9,9 +9,9 @@ from pathlib import Path
 from tallgrass.config import Config
 from tallgrass.errors import DatabaseUnusable, InvalidInput, Refused
 from tallgrass.queues.replay_queues import is_replay_file_of
+from tallgrass.sqlite_address import sqlite_file
 from tallgrass.storage.sqlite_backup import Moment, writers_held
 
-_SQLITE = "sqlite:///"
 LEDGER = "ledger.db"
 QUEUE = "queue.db"
 #: What SQLite keeps beside a file. Where the queue's name has no ending, they look like queues.
@@ -35,15 +35,15 @@ def back_up(config: Config, folder: Path, *, queue_only: bool = False) -> list[B
     one, and would block the next try.
     """
     database, queue = config.text("database.url"), config.text("queue.url")
-    if not queue_only and not database.startswith(_SQLITE):
+    ledger = None if queue_only else sqlite_file(database)
+    if not queue_only and ledger is None:
         raise DatabaseUnusable(
             "the database is not SQLite: its server makes the backup", code="backup_by_server"
         )
-    if queue_only and not queue.startswith(_SQLITE):
+    if queue_only and sqlite_file(queue) is None:
         raise InvalidInput("queue.url is not the embedded queue: SQS keeps its own messages")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Refused(f"{folder} is there already", code="export_target_in_use")
-    ledger = None if queue_only else Path(database.removeprefix(_SQLITE))
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with ExitStack() as held:
         moments = _one_moment(held, queue, ledger, queue_only=queue_only)
@@ -85,9 +85,9 @@ def _one_moment(
 
 def _queues(url: str, *, queue_only: bool) -> Iterator[tuple[str, Path]]:
     """Yield the files of the embedded queue and of the queues of runs, by their names as copies."""
-    if not url.startswith(_SQLITE):
+    path = sqlite_file(url)
+    if path is None:
         return
-    path = Path(url.removeprefix(_SQLITE))
     if queue_only or path.exists():
         yield QUEUE, path
     if path.parent.is_dir():

@@ -15,8 +15,8 @@ from tallgrass.queues.embedded_dead_letters import EmbeddedDeadLetters
 from tallgrass.queues.protocol import OpenQueue
 from tallgrass.queues.replay_queues import replay_queue_url
 from tallgrass.queues.sqs_address import read_address
+from tallgrass.sqlite_address import sqlite_file
 
-_SQLITE = "sqlite:///"
 #: Enough for SQS to ask all of its servers whether anything is left.
 _WAIT_S = 1.0
 #: SQS's counts lag behind: so many looks, each with a poll, must find nothing.
@@ -33,13 +33,14 @@ def open_dead_letters(
 ) -> DeadLetterPlace:
     """Return where the configured queue's dead letters are."""
     url = config.text("queue.url")
-    if url.startswith(_SQLITE):
-        if not Path(url.removeprefix(_SQLITE)).exists():
+    file = sqlite_file(url)
+    if file is not None:
+        if not file.exists():
             message = f"queue {config.text('queue.name')}: nothing is at {url}"
             raise QueueMissing(message)
         return EmbeddedDeadLetters(
             config.text("queue.name"),
-            open_queue_store(config, url, clock=clock),
+            open_queue_store(config, file, clock=clock),
             ids=ids,
             visibility_s=config.number("queue.visibility_s"),
         )
@@ -57,7 +58,7 @@ def make_replay_queue(config: Config, replay_run_id: str) -> str:
     """Make the queue of a run, if it is not there; return its address."""
     main = config.text("queue.url")
     url = replay_queue_url(main, replay_run_id)
-    if url.startswith(_SQLITE):
+    if sqlite_file(url) is not None:
         open_queue(config, url=url).close()
         return url
     with _sqs_client(config) as client:
@@ -75,8 +76,8 @@ def remove_replay_queue(config: Config, replay_run_id: str) -> bool | None:
     url = replay_queue_url(config.text("queue.url"), replay_run_id)
     if not bring_letters_home(config, replay_run_id):
         return None
-    if url.startswith(_SQLITE):
-        return _remove_embedded(config, url)
+    if (file := sqlite_file(url)) is not None:
+        return _remove_embedded(config, file)
     with closing(open_queue(config, url=url, wait_s=_WAIT_S)) as queue:
         if not all(_is_empty(queue) for _ in range(_LOOKS)):
             return False
@@ -92,19 +93,21 @@ def bring_letters_home(config: Config, replay_run_id: str) -> bool:
 
     On SQS nothing needs to be moved: the queue of a run has the main queue's redrive policy.
     """
-    url = replay_queue_url(config.text("queue.url"), replay_run_id)
-    if not url.startswith(_SQLITE):
+    main_url = config.text("queue.url")
+    url = replay_queue_url(main_url, replay_run_id)
+    file, main_file = sqlite_file(url), sqlite_file(main_url)
+    if file is None or main_file is None:
         try:
             with closing(open_queue(config, url=url)) as queue:
                 queue.status()
         except QueueMissing:
             return False
         return True
-    if not Path(url.removeprefix(_SQLITE)).exists():
+    if not file.exists():
         return False
     with (
-        closing(open_queue_store(config, url)) as store,
-        closing(open_queue_store(config, config.text("queue.url"))) as main,
+        closing(open_queue_store(config, file)) as store,
+        closing(open_queue_store(config, main_file)) as main,
     ):
         while letters := store.dead_letters(0, _PAGE):
             # Buried there before they go here: one that is met twice is known by its id.
@@ -113,14 +116,12 @@ def bring_letters_home(config: Config, replay_run_id: str) -> bool:
     return True
 
 
-def _remove_embedded(config: Config, url: str) -> bool:
-    path = Path(url.removeprefix(_SQLITE))
-
+def _remove_embedded(config: Config, path: Path) -> bool:
     def unlink() -> None:
         for end in ("", "-wal", "-shm", ".lock"):
             path.with_name(path.name + end).unlink(missing_ok=True)
 
-    with closing(open_queue_store(config, url)) as store:
+    with closing(open_queue_store(config, path)) as store:
         return store.remove_if_empty(unlink)
 
 

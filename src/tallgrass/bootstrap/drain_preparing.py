@@ -22,6 +22,7 @@ from tallgrass.replay.drain import require_documented
 from tallgrass.replay.guards import environment_guard, require_admitted
 from tallgrass.replay.plan import PlanAction
 from tallgrass.replay.run import NewRun, Run
+from tallgrass.sqlite_address import sqlite_file
 from tallgrass.storage.plan_reader import PlanReader
 
 
@@ -102,7 +103,7 @@ def _prepared(
 def _require_sendable(config: Config) -> None:
     """Refuse a queue that nothing can be sent to, before a unit is put back for its message."""
     url = config.text("queue.url")
-    if not url.startswith("sqlite:///") and read_address(url).is_fifo:
+    if sqlite_file(url) is None and read_address(url).is_fifo:
         raise ConfigError("queue.url: a FIFO queue is read, not sent to; its letters stay")
 
 

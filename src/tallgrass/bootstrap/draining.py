@@ -70,6 +70,7 @@ from tallgrass.replay.engine import within_rate
 from tallgrass.replay.plan import PlanAction
 from tallgrass.replay.run import Run, report_of
 from tallgrass.replay.selection import Selection
+from tallgrass.sqlite_address import sqlite_file
 from tallgrass.storage.plan_reader import PlanReader
 from tallgrass.telemetry.recorder import NOBODY, Recorder
 from tallgrass.telemetry.replay_report import batch_tracing
@@ -337,7 +338,7 @@ class DeadLetterDesk:
         return open_dead_letters(self._config, clock=self._clock, ids=self._ids)
 
     def _is_sendable(self, body: bytes) -> bool:
-        as_text = not self._config.text("queue.url").startswith("sqlite:///")
+        as_text = sqlite_file(self._config.text("queue.url")) is None
         return is_sendable(body, as_text=as_text)
 
     def _planned_rules(self, selection: Selection) -> DrainRules:

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from pathlib import Path
 
 from tallgrass.bootstrap.datasets import open_policies
 from tallgrass.bootstrap.sinks import open_target, sink_resources
@@ -24,11 +23,10 @@ from tallgrass.outbox.dispatcher import Dispatcher
 from tallgrass.outbox.routing import Target
 from tallgrass.retry import Backoff
 from tallgrass.sinks.protocol import Sink
+from tallgrass.sqlite_address import sqlite_file
 from tallgrass.storage.outbox_wake import SqliteWake
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import NOBODY, Recorder
-
-_SQLITE = "sqlite:///"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +160,8 @@ def _open_breaker(config: Config) -> Breaker | None:
 
 def _open_wake(config: Config) -> Wake:
     url = config.text("database.url")
-    if url.startswith(_SQLITE):
-        return SqliteWake(Path(url.removeprefix(_SQLITE)))
+    if (file := sqlite_file(url)) is not None:
+        return SqliteWake(file)
     from tallgrass.storage.outbox_listen import PostgresWake  # noqa: PLC0415 - optional extra
 
     return PostgresWake(url)

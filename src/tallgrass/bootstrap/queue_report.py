@@ -7,6 +7,7 @@ from tallgrass.clock import age_s
 from tallgrass.config import Config
 from tallgrass.errors import QueueMissing
 from tallgrass.queues.protocol import QueueStatus
+from tallgrass.sqlite_address import sqlite_file
 from tallgrass.views.text import hide_credentials
 
 #: Settings that say how this queue is used, by its kind.
@@ -27,7 +28,7 @@ def require_queue(config: Config) -> QueueStatus:
 
 def queue_kind(config: Config) -> str:
     """Return what kind of queue it is."""
-    return "embedded" if config.text("queue.url").startswith("sqlite:") else "sqs"
+    return "sqs" if sqlite_file(config.text("queue.url")) is None else "embedded"
 
 
 def queue_url(config: Config) -> str:

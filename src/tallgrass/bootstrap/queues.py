@@ -13,11 +13,10 @@ from tallgrass.errors import ConfigError, QueueMissing, did_you_mean
 from tallgrass.queues.embedded import EmbeddedQueue
 from tallgrass.queues.protocol import OpenQueue, QueueStatus
 from tallgrass.queues.sqs_address import SqsAddress, read_address
+from tallgrass.sqlite_address import sqlite_file
 from tallgrass.storage.migrations import migrate, require_current_schema
 from tallgrass.storage.queue_store import QueueStore
 from tallgrass.storage.sqlite import SqliteDatabase
-
-_SQLITE = "sqlite:///"
 
 
 def open_queue(
@@ -35,15 +34,15 @@ def open_queue(
     until it is `interrupted`.
     """
     url = url or config.text("queue.url")
-    if url.startswith(_SQLITE):
-        return open_embedded_queue(config, url=url, clock=clock, ids=ids)
+    if (file := sqlite_file(url)) is not None:
+        return open_embedded_queue(config, file=file, clock=clock, ids=ids)
     return open_sqs_queue(config, read_address(url), clock, wait_s, interrupted)
 
 
-def open_queue_store(config: Config, url: str, *, clock: Clock = system_clock) -> QueueStore:
+def open_queue_store(config: Config, file: Path, *, clock: Clock = system_clock) -> QueueStore:
     """Return the store of an embedded queue, made if it is not there."""
     database = SqliteDatabase(
-        Path(url.removeprefix(_SQLITE)),
+        file,
         clock=clock,
         lock_timeout_s=config.number("database.lock_timeout_s"),
         schema="sqlite_queue",
@@ -55,14 +54,17 @@ def open_queue_store(config: Config, url: str, *, clock: Clock = system_clock) -
 def open_embedded_queue(
     config: Config,
     *,
-    url: str | None = None,
+    file: Path | None = None,
     clock: Clock = system_clock,
     ids: Callable[[], uuid.UUID] = uuid.uuid4,
 ) -> EmbeddedQueue:
-    """Return the embedded queue, made if it is not there."""
+    """Return the configured embedded queue, or that of a file; made if it is not there."""
+    file = file or sqlite_file(config.text("queue.url"))
+    if file is None:
+        raise ConfigError("queue.url is not the embedded queue")
     return EmbeddedQueue(
         config.text("queue.name"),
-        open_queue_store(config, url or config.text("queue.url"), clock=clock),
+        open_queue_store(config, file, clock=clock),
         ids=ids,
         visibility_s=config.number("queue.visibility_s"),
         max_receive_count=config.integer("queue.max_receive_count"),
@@ -109,31 +111,30 @@ def check_queue(config: Config) -> None:
     An embedded queue that is configured is made when it is opened. One that a flag names must be
     there: of a mistyped name a worker would make an empty queue, and wait at it for ever.
     """
-    url = config.text("queue.url")
-    if not url.startswith(_SQLITE):
+    file = sqlite_file(config.text("queue.url"))
+    if file is None:
         read_queue_status(config)
     elif config.origins["queue.url"] == "flag":
-        _require_file(url, ledger=config.text("database.url"))
+        _require_file(config, file)
 
 
-def _require_file(url: str, *, ledger: str) -> None:
-    path, other = (Path(each.removeprefix(_SQLITE)) for each in (url, ledger))
+def _require_file(config: Config, file: Path) -> None:
     with suppress(OSError):  # what may not be looked at is told when it is opened
-        if not path.exists():
-            near = [
-                each.name for each in path.parent.glob(f"*{path.suffix}") if each.name != other.name
-            ]
-            message = f"--queue: there is no queue {url}{did_you_mean(path.name, near)}"
-            raise QueueMissing(message)
+        if file.exists():
+            return
+        near = {each.name for each in file.parent.glob(f"*{file.suffix}")}
+        if (ledger := sqlite_file(config.text("database.url"))) is not None:
+            near.discard(ledger.name)
+        url = config.text("queue.url")
+        raise QueueMissing(f"--queue: there is no queue {url}{did_you_mean(file.name, near)}")
 
 
 def read_queue_status(config: Config) -> QueueStatus | None:
     """Count what waits in the configured queue, by reading only; None if it was never made."""
-    url = config.text("queue.url")
-    if not url.startswith(_SQLITE):
+    path = sqlite_file(config.text("queue.url"))
+    if path is None:
         with closing(open_queue(config)) as queue:
             return queue.status()
-    path = Path(url.removeprefix(_SQLITE))
     with suppress(OSError):  # what may not be looked at is told when it is opened
         if not path.exists():
             return None

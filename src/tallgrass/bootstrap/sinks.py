@@ -12,11 +12,10 @@ from tallgrass.config import Config
 from tallgrass.errors import ConfigError
 from tallgrass.outbox.routing import Target
 from tallgrass.sinks.protocol import Sink
+from tallgrass.sqlite_address import sqlite_file
 
 if TYPE_CHECKING:
     from tallgrass.sinks.resources import SinkResources
-
-_SQLITE = "sqlite:///"
 
 
 @contextmanager
@@ -29,8 +28,8 @@ def sink_resources(
 
     with ExitStack() as open_parts:
         catalog = open_parts.enter_context(closing(SharedCatalog(config)))
-        url, notify = config.text("database.url"), None
-        if not url.startswith(_SQLITE):
+        file, notify = sqlite_file(config.text("database.url")), None
+        if file is None:
             from tallgrass.storage.notifications import Notifications  # noqa: PLC0415 - an extra
             from tallgrass.storage.postgres import PostgresDatabase  # noqa: PLC0415 - an extra
 
@@ -43,7 +42,7 @@ def sink_resources(
             collections=catalog.collection,
             provenance=catalog.document,
             notify=notify,
-            folder=Path(url.removeprefix(_SQLITE)).parent if url.startswith(_SQLITE) else Path(),
+            folder=Path() if file is None else file.parent,
             lease_s=config.number("outbox.lease_s"),
             environment=environment,
         )

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import tallgrass
@@ -21,6 +20,7 @@ from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.errors import DatabaseUnusable
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.operators.context import PIPELINE_ID
+from tallgrass.sqlite_address import sqlite_file
 from tallgrass.storage.migrations import migrate, require_current_schema
 from tallgrass.storage.sqlite import SqliteDatabase
 from tallgrass.storage.transaction_runner import TransactionRunner
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from tallgrass.storage.replay_reader import ReplayReader
     from tallgrass.storage.replay_store import ReplayStore
     from tallgrass.storage.switch_store import SwitchStore
-
-_SQLITE = "sqlite:///"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -213,9 +211,9 @@ def open_database(
 ) -> Database:
     """Return the configured database; it is connected to when it is first used."""
     url = config.text("database.url")
-    if url.startswith(_SQLITE):
+    if (file := sqlite_file(url)) is not None:
         return SqliteDatabase(
-            Path(url.removeprefix(_SQLITE)),
+            file,
             clock=clock,
             read_only=read_only,
             lock_timeout_s=config.number("database.lock_timeout_s"),
@@ -308,10 +306,10 @@ def migrate_database(config: Config) -> tuple[str, Sequence[str]]:
     An embedded queue that already exists is migrated too.
     """
     url = config.text("queue.url")
-    if url.startswith(_SQLITE) and Path(url.removeprefix(_SQLITE)).exists():
+    if (file := sqlite_file(url)) is not None and file.exists():
         from tallgrass.bootstrap.queues import open_queue_store
 
-        open_queue_store(config, url).close()
+        open_queue_store(config, file).close()
     database = open_database(config)
     try:
         return database.place, migrate(database).applied

@@ -7,6 +7,7 @@ from enum import StrEnum
 from tallgrass.config import Config
 from tallgrass.error_codes import lookup
 from tallgrass.queues.queue_facts import SqsFacts
+from tallgrass.sqlite_address import sqlite_file
 
 
 class Verdict(StrEnum):
@@ -129,12 +130,12 @@ class Facts:
     @property
     def on_sqs(self) -> bool:
         """Whether messages come from SQS."""
-        return not self.config.text("queue.url").startswith("sqlite:")
+        return sqlite_file(self.config.text("queue.url")) is None
 
     @property
     def on_postgres(self) -> bool:
         """Whether the database is a server."""
-        return not self.config.text("database.url").startswith("sqlite:")
+        return sqlite_file(self.config.text("database.url")) is None
 
 
 def ok(name: str, seen: str) -> Finding:

@@ -26,6 +26,7 @@ from tallgrass.doctor.finding import (
 from tallgrass.errors import TallgrassError
 from tallgrass.evidence.formats import WITH_ATTRIBUTES
 from tallgrass.intake.poison import PoisonState
+from tallgrass.sqlite_address import sqlite_file
 
 if TYPE_CHECKING:
     from tallgrass.bootstrap.views import Health, ProjectionLag
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from tallgrass.queues.queue_facts import SqsFacts
 
 _PACKAGES = ("boto3", "cryptography", "h5py", "psycopg")
-_SQLITE = "sqlite:///"
 _OFFLINE = NotAsked(reason="left out by --skip-network")
 
 #: Returns the heads in an anchor file.
@@ -79,9 +79,8 @@ def _with_attributes(datasets: Sequence[Dataset]) -> tuple[str, ...]:
 
 def _folders(config: Config) -> Iterator[Folder]:
     for setting in ("database.url", "queue.url"):
-        url = config.text(setting)
-        if url.startswith(_SQLITE):
-            file = Path(url.removeprefix(_SQLITE))
+        file = sqlite_file(config.text(setting))
+        if file is not None:
             yield _folder(setting, file.absolute().parent, file)
     objects = config.text("objects.url")
     if objects.startswith("file:"):
@@ -114,7 +113,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _database(config: Config, *, skip_network: bool) -> DatabaseFacts | Trouble | NotAsked:
-    if skip_network and not config.text("database.url").startswith(_SQLITE):
+    if skip_network and sqlite_file(config.text("database.url")) is None:
         return _OFFLINE
     try:
         return _database_facts(check_database(config))
@@ -185,7 +184,7 @@ def _queue(
 ) -> EmbeddedQueue | SqsFacts | Trouble | NotAsked:
     url = config.text("queue.url")
     try:
-        if url.startswith(_SQLITE):
+        if sqlite_file(url) is not None:
             return _embedded(config)
         if skip_network:
             return _OFFLINE
@@ -209,7 +208,7 @@ def _embedded(config: Config) -> EmbeddedQueue:
 def _credentials(
     config: Config, packages: Mapping[str, bool], *, skip_network: bool
 ) -> str | Trouble | NotAsked | None:
-    if config.text("queue.url").startswith(_SQLITE):
+    if sqlite_file(config.text("queue.url")) is not None:
         return NotAsked(reason="the queue is embedded")
     if skip_network:
         return _OFFLINE

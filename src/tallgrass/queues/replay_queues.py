@@ -4,8 +4,8 @@ import re
 
 from tallgrass.canonical_json import sha256_hex
 from tallgrass.queues.sqs_address import read_address
+from tallgrass.sqlite_address import sqlite_file
 
-_SQLITE = "sqlite:///"
 #: As much of a run's id stands in a name as SQS takes: 80 characters in all.
 _RUN = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _MARK = "-replay-"
@@ -24,7 +24,7 @@ def replay_queue_name(queue: str, replay_run_id: str) -> str:
 
 def replay_queue_url(url: str, replay_run_id: str) -> str:
     """Return the address of a run's queue: a file beside the queue's, or a queue of SQS."""
-    if url.startswith(_SQLITE):
+    if sqlite_file(url) is not None:
         folder, name, end = _parts_of(url)
         return f"{folder}/{replay_queue_name(name, replay_run_id)}{end}"
     name = read_address(url).queue
@@ -55,6 +55,6 @@ def _parts_of(url: str) -> tuple[str, str, str]:
 def is_replay_queue(url: str, replay_run_id: str) -> bool:
     """Tell whether an address is that of the run's queue, whatever main queue it stands beside."""
     name = replay_queue_name("", replay_run_id)
-    if url.startswith(_SQLITE):
+    if sqlite_file(url) is not None:
         return _parts_of(url)[1].endswith(name)
     return read_address(url).queue.endswith(name)
