@@ -182,4 +182,4 @@ def test_both_databases_have_the_same_columns_in_every_table() -> None:
             {name: re.findall(r"^  ([a-z]\w*)", body, re.MULTILINE) for name, body in tables}
         )
     assert shapes[0] == shapes[1]
-    assert len(shapes[0]) == 36
+    assert len(shapes[0]) == 37
