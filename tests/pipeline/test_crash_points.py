@@ -106,6 +106,7 @@ def assert_single_run(backend: Backend, reference: Backend, points: int) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.conformance("WAL-1.2", "WAL-6.9", "WAL-6.10", "WAL-7.3", "RP-3.1")
 def test_after_a_crash_at_any_step_a_rerun_ends_as_a_single_run(
     backend: Backend,
