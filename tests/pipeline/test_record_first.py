@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.support.backends import Backend
 
-EFFECTS = ("insert_items", "update_items", "insert_provenance", "insert_events")
+EFFECTS = ("insert_items", "update_items", "insert_spans", "insert_provenance", "insert_events")
 OPEN = (
     "SELECT r.object_uri FROM wal_records AS r JOIN wal_attempts AS a ON a.wal_id = r.wal_id"
     " AND a.attempt_no = r.attempts WHERE a.status = 'pending'"
@@ -110,6 +110,7 @@ def test_each_attempt_writes_in_this_order(backend: Backend, tmp_path: Path) -> 
         "close_attempts",
         "close_records",
         "insert_items",
+        "insert_spans",
         "insert_provenance",
         "insert_events",
         "committed",

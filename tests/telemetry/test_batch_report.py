@@ -39,6 +39,7 @@ ELSEWHERE = {
     P + "telemetry_failed_sends_total",
     "metrics_served",
     "telemetry_undelivered",
+    "ingest_switched_off",
     "worker_died",
     "event_undelivered",
     "event_exhausted",
