@@ -13,10 +13,10 @@ from tallgrass.ledger.vocabulary import Intent
 from tallgrass.storage.inventory_store import InventoryStore
 from tallgrass.telemetry import names
 from tallgrass.telemetry.gauges import gauge_readings
-from tests.pipeline.scene import thing
+from tests.intake.notifications import parsed
+from tests.pipeline.scene import message_of, thing
 from tests.queues.test_sqs_worker import MAX_RECEIVE_COUNT, SqsPipeline
 from tests.support.backends import prepare
-from tests.support.builders import unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,13 +85,16 @@ def test_a_dead_letter_is_as_old_as_the_last_attempt_of_its_unit(pipeline: SqsPi
 
 def test_what_no_message_brought_is_no_dead_letter(pipeline: SqsPipeline) -> None:
     """A listed unit failed, and a letter is there that tells of no unit: nobody knows its age."""
+    empty = thing(1)
+    pipeline.put(empty, content=b"")
+    (listed,) = parsed(message_of(empty.event(size=0))).units
     InventoryStore(
         pipeline.stores.runner,
         pipeline.rules,
         worker_id="lister",
         run_id="11111111-1111-4111-8111-111111111111",
         intent=Intent.INGEST,
-    ).record_due([unit(1)])
+    ).record_due([listed])
     pipeline.worker.run_due()
     assert pipeline.statuses() == {"failed": 1}
     pipeline.server.client("sqs").send_message(QueueUrl=pipeline.made.dead_url, MessageBody="{}")
