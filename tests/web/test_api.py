@@ -261,6 +261,8 @@ def check_bad_requests(served: Served) -> None:
         assert answer.media_type == "application/json"
         assert answer.json.keys() == {"code", "description"}, asked
         assert answer.json["description"]
+    inverted = served.get("search", datetime="2026-06-02T00:00:00Z/2026-06-01T00:00:00Z").json
+    assert inverted["description"] == "datetime: the range ends before it begins"
     assert served.get("collections", bbox="0,0,1,1").status == 400
     assert served.get("nothing").status == 404
     assert served.post({"ids": [str(number) for number in range(1001)]}).status == 400

@@ -46,6 +46,10 @@ _INTERNAL = 500
 _UNAVAILABLE = 503
 _BODY_BYTES_MAX = 1_000_000
 _PROBLEMS_MAX = 5
+#: What stac-fastapi says the wrong way round.
+_SAID_RIGHT = {
+    "Start datetime cannot be before end datetime.": "datetime: the range ends before it begins"
+}
 
 
 def build_app(catalog: Catalog) -> FastAPI:
@@ -137,7 +141,8 @@ def _add_error_answers(app: FastAPI) -> None:
 
     def http(_request: Request, error: Any) -> Response:
         code = "not_found" if error.status_code == _NOT_FOUND else "invalid_input"
-        answer = problem(error.status_code, code, str(error.detail))
+        detail = str(error.detail)
+        answer = problem(error.status_code, code, _SAID_RIGHT.get(detail, detail))
         # A refused method names those that are allowed.
         answer.headers.update(error.headers or {})
         return answer
