@@ -185,8 +185,9 @@ class PostgresServer:
     def pid(self) -> int | None:
         """The server's process, as it noted it itself; None while it is stopped."""
         with contextlib.suppress(FileNotFoundError, IndexError):
-            noted = (self._data / "postmaster.pid").read_text(encoding="utf-8").split()[0]
-            return int(noted) if is_alive(int(noted)) else None
+            noted = int((self._data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
+            # A number below zero is that of an initdb which was cut off: no server.
+            return noted if noted > 0 and is_alive(noted) else None
         return None
 
     @property
