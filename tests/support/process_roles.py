@@ -243,7 +243,9 @@ class _Fighter:
                 closed=instant,
                 verdict=made.get(claim.wal_id, "lost"),
             )
-            self._done[numbered(claim.unit)] = made.get(claim.wal_id) == "succeeded"
+            # Never taken back: another process may have done the unit since this attempt failed.
+            if made.get(claim.wal_id) == "succeeded":
+                self._done[numbered(claim.unit)] = True
 
 
 def swarm_unit(number: int) -> IngestUnit:
