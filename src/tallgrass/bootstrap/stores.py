@@ -19,7 +19,6 @@ from tallgrass.config import Config
 from tallgrass.datasets.catalogue import Catalogue
 from tallgrass.errors import DatabaseUnusable
 from tallgrass.ledger.rules import LedgerRules
-from tallgrass.operators.context import PIPELINE_ID
 from tallgrass.sqlite_address import sqlite_file
 from tallgrass.storage.migrations import migrate, require_current_schema
 from tallgrass.storage.sqlite import SqliteDatabase
@@ -69,6 +68,7 @@ class Stores:
     def ledger(self) -> "Ledger":
         """Records units, and what came of them."""
         from tallgrass.bootstrap.datasets import config_version
+        from tallgrass.operators.context import PIPELINE_ID
         from tallgrass.storage.catalog_writes import CatalogWrites
         from tallgrass.storage.ledger import Ledger
 
