@@ -43,7 +43,9 @@ def test_a_bucket_is_followed(world: DemoWorld, ministack: AwsServer) -> None:
     bucket = ministack.client("s3")
     bucket.create_bucket(Bucket="noaa-goes19")
     bucket.put_object(Bucket="noaa-goes19", Key=key, Body=thing().content)
-    world.variables |= {**ENVIRONMENT, "TALLGRASS_OBJECTS_ENDPOINT_URL": ministack.url}
+    # The demo's own file names a folder; without it the cloud is the default.
+    cloud = {"TALLGRASS_OBJECTS_URL": "cloud", "TALLGRASS_OBJECTS_ENDPOINT_URL": ministack.url}
+    world.variables |= {**ENVIRONMENT, **cloud}
     world.play("how-to/follow.md")
     found = "SELECT status FROM wal_records WHERE object_uri = ?"
     uri = f"s3://noaa-goes19/{key}"

@@ -186,4 +186,4 @@ def test_both_databases_have_the_same_columns_in_every_table() -> None:
             shape[name] += [column] if column not in shape[name] else []
         shapes.append(shape)
     assert shapes[0] == shapes[1]
-    assert len(shapes[0]) == 37
+    assert len(shapes[0]) == 38

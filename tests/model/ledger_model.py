@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import combinations
 
 MAX_ATTEMPTS = 3
 
@@ -381,3 +382,40 @@ def _message(unit: Unit, order: int | None, worker: str) -> Message:
     if order is None or known is None:
         return Message(order, worker, newer=False, older=False, same=False)
     return Message(order, worker, newer=order > known, older=order < known, same=order == known)
+
+
+def exhausted(units: dict[int, Unit]) -> list[int]:
+    """Return the units that have no attempt left."""
+    return [number for number, found in units.items() if found.exhausted]
+
+
+def explains(
+    schedule: dict[int, tuple[str, int]],
+    spent: set[int],
+    limit: int,
+    claimed: set[int],
+    held: set[int],
+) -> bool:
+    """Tell whether a schedule of (due time, company) can lead to these claims and holds.
+
+    Rounds follow each other until something is claimed: the company of the longest due, its like
+    in order of time, at most so many. Ties may fall either way.
+    """
+    if not schedule:
+        return not claimed and not held
+    first = min(schedule.values())[0]
+    for company in {kind for time, kind in schedule.values() if time == first}:
+        alike = [number for number, (_, kind) in schedule.items() if kind == company]
+        size = min(len(alike), (limit, min(limit, 16), 1)[company])
+        for batch in map(set, combinations(alike, size)):
+            rest = {schedule[number][0] for number in alike if number not in batch}
+            if rest and max(schedule[number][0] for number in batch) > min(rest):
+                continue
+            if batch - spent:
+                if (batch - spent, batch & spent) == (claimed, held):
+                    return True
+                continue
+            left = {number: when for number, when in schedule.items() if number not in batch}
+            if batch <= held and explains(left, spent, limit, claimed, held - batch):
+                return True
+    return False

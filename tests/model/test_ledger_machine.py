@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from datetime import timedelta
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,7 +22,7 @@ from tallgrass.governance.switches import SwitchScope
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.unit import IngestUnit, ObjectReference
 from tallgrass.retry import Backoff
-from tests.model.ledger_model import CODES, LEGAL, MAX_ATTEMPTS, Model, Unit
+from tests.model.ledger_model import CODES, LEGAL, MAX_ATTEMPTS, Model, Unit, exhausted, explains
 from tests.support.backends import NO_BACKOFF, Backend, ManualClock, prepare, read_rows
 from tests.support.builders import failure, success, unit
 from tests.support.put_back import put_back
@@ -59,43 +58,6 @@ def announced(number: int, order: int | None) -> IngestUnit:
 
 
 IDS = {number: announced(number, None).wal_id for number in range(len(DATASETS))}
-
-
-def exhausted(units: dict[int, Unit]) -> list[int]:
-    """Return the units that have no attempt left."""
-    return [number for number, found in units.items() if found.exhausted]
-
-
-def explains(
-    schedule: dict[int, tuple[str, int]],
-    spent: set[int],
-    limit: int,
-    claimed: set[int],
-    held: set[int],
-) -> bool:
-    """Tell whether a schedule of (due time, company) can lead to these claims and holds.
-
-    Rounds follow each other until something is claimed: the company of the longest due, its like
-    in order of time, at most so many. Ties may fall either way.
-    """
-    if not schedule:
-        return not claimed and not held
-    first = min(schedule.values())[0]
-    for company in {kind for time, kind in schedule.values() if time == first}:
-        alike = [number for number, (_, kind) in schedule.items() if kind == company]
-        size = min(len(alike), (limit, min(limit, 16), 1)[company])
-        for batch in map(set, combinations(alike, size)):
-            rest = {schedule[number][0] for number in alike if number not in batch}
-            if rest and max(schedule[number][0] for number in batch) > min(rest):
-                continue
-            if batch - spent:
-                if (batch - spent, batch & spent) == (claimed, held):
-                    return True
-                continue
-            left = {number: when for number, when in schedule.items() if number not in batch}
-            if batch <= held and explains(left, spent, limit, claimed, held - batch):
-                return True
-    return False
 
 
 class LedgerMachine(RuleBasedStateMachine):

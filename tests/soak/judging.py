@@ -33,6 +33,7 @@ _BY_UNIT = {
     "wal_attempts": "wal_id",
     "wal_transitions": "wal_id",
     "stac_items": "wal_id",
+    "replaced_items": "wal_id",
     "provenance": "wal_id",
     "outbox": "subject",
 }

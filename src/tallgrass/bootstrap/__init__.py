@@ -42,7 +42,8 @@ Dead letters
 Inventory
     inventory           what buckets and lists of objects hold
     backfilling         objects that no notification brought are made due
-    following           a bucket listed again and again, and what is new ingested
+    following           a bucket followed: what is asked for, checked and begun
+    follow_rounds       its buckets listed again and again, and what is new worked on
     reconciling         bucket, ledger and catalog compared
     reconcile_report    what a comparison found, as a document
     retaining           old rows moved to archives, and archives searched
