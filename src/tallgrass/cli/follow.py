@@ -24,6 +24,7 @@ from tallgrass.cli.stopping import told_to_stop
 from tallgrass.cli.tables import say, show_facts
 from tallgrass.cli.text import print_json, printable, tell
 from tallgrass.clock import format_instant, system_clock
+from tallgrass.config import Config
 from tallgrass.errors import InvalidInput, TransientError
 from tallgrass.inventory.backfill import OUTSIDE_TIME
 from tallgrass.inventory.following import (
@@ -145,6 +146,19 @@ def command(  # noqa: PLR0913 - one parameter an option
         rate=rate,
         dry_run=dry_run,
     )
+    report, is_stopped = _followed(config, request, metrics_port)
+    if as_json:
+        print_json({"dataset": dataset, "dry_run": dry_run, **report.document()})
+    else:
+        _show(report, dry_run=dry_run)
+    if not is_stopped:
+        _end(report)
+
+
+def _followed(
+    config: Config, request: FollowRequest, metrics_port: int | None
+) -> tuple[FollowReport, bool]:
+    """Follow to the end; return what it came to, and whether it was told to stop."""
     # A database that cannot be used is told before any bucket is asked.
     open_current_stores(config, read_only=True).close()
     telling = _Telling()
@@ -164,12 +178,7 @@ def command(  # noqa: PLR0913 - one parameter an option
             random=random.random,
         )
         report = follow(config, open_catalogue(config), request, outside, recorder=recorder)
-    if as_json:
-        print_json({"dataset": dataset, "dry_run": dry_run, **report.document()})
-    else:
-        _show(report, dry_run=dry_run)
-    if not stop.is_set():
-        _end(report)
+    return report, stop.is_set()
 
 
 def _end(report: FollowReport) -> None:
