@@ -98,6 +98,21 @@ def test_connections_have_the_settings_that_durability_rests_on(ledger: Backend)
     }
 
 
+def test_large_sorts_of_a_migration_lie_in_files(ledger: Backend) -> None:
+    """Ordinary work keeps what a statement may have to undo in memory; an index may be too large."""
+    database = ledger.open().database
+    assert isinstance(database, SqliteDatabase)
+
+    def temp_store(connection: Any) -> int:
+        kept: int = connection.execute("PRAGMA temp_store").fetchone()[0]
+        return kept
+
+    with database.migrating() as migration:
+        assert temp_store(migration._connection) == 1  # FILE
+    with database.transaction() as transaction:
+        assert temp_store(transaction.connection) == 2  # MEMORY
+
+
 def test_a_new_file_waits_for_whoever_writes_it_first(tmp_path: Path) -> None:
     """A process that opens a file in its first moments waits: SQLite itself does not there."""
     path = tmp_path / "new.db"

@@ -1,7 +1,8 @@
 """Ids of outbox rows: UUIDs of version 7 that grow with every call.
 
-Sixty bits of time in steps of 1/4096 ms, then 62 by chance. A process never gives a smaller id than
-before, whatever its clock does: rows of one transaction sort as they were written.
+Sixty bits of time in steps of 1/4096 ms, then 62 by chance, which ids that are made together share.
+A process never gives a smaller id than before, whatever its clock does: rows of one transaction
+sort as they were written.
 """
 
 import threading
@@ -21,20 +22,14 @@ class OutboxIds:
         self._last = 0
         self._lock = threading.Lock()
 
-    def next(self, now: datetime) -> str:
-        """Return a new id for something that happens now."""
-        return self.several(now, 1)[0]
-
     def several(self, now: datetime, count: int) -> list[str]:
-        """Return new ids for what happens now, in order; together they take half of the time."""
+        """Return new ids for what happens now, in order."""
         micros = (now - _EPOCH) // _MICROSECOND
         with self._lock:
             # 4096 steps a millisecond; a clock that stands or goes back still moves on.
             tick = max((micros << 12) // 1000, self._last + 1)
             self._last = tick + count - 1
-        return [self._made(each) for each in range(tick, tick + count)]
-
-    def _made(self, tick: int) -> str:
-        digits = f"{tick:015x}"
         rest = f"{(2 << 62) | (self._chance() & _RANDOM_BITS):016x}"
-        return f"{digits[:8]}-{digits[8:12]}-7{digits[12:]}-{rest[:4]}-{rest[4:]}"
+        ending = f"{rest[:4]}-{rest[4:]}"
+        times = [f"{each:015x}" for each in range(tick, tick + count)]
+        return [f"{each[:8]}-{each[8:12]}-7{each[12:]}-{ending}" for each in times]

@@ -63,14 +63,16 @@ class CatalogWrites:
                     )
                 )
             for event in effects.events:
-                events.extend(self._event_rows(claim, event, now))
+                events.extend(_event_rows(claim, event))
         if renamed:
             self._rename(tx, renamed, now)
         write_all(tx, "insert_items", created, now=now)
         write_all(tx, "update_items", updated, now=now)
         tx.write("insert_spans", [(name, span_of(own).text()) for name, own in items.items()])
         tx.write("insert_provenance", documents, now=now)
-        tx.write("insert_events", events, now=now, pipeline_id=self._pipeline_id)
+        ids = self._ids.several(now, len(events))
+        named = [(each, *row) for each, row in zip(ids, events, strict=True)]
+        tx.write("insert_events", named, now=now, pipeline_id=self._pipeline_id)
 
     def _rename(self, tx: Transaction, rows: _Rows, now: datetime) -> None:
         """Give items other ids, and note those that they had.
@@ -82,24 +84,24 @@ class CatalogWrites:
         write_all(tx, "note_replaced", notes, now=now)
         write_all(tx, "rename_items", rows, now=now)
 
-    def _event_rows(self, claim: Claim, event: EventEffect, now: datetime) -> _Rows:
-        """Return one row for each target; all share key and payload."""
-        payload = event.payload.decode()
-        return [
-            (
-                self._ids.next(now),
-                claim.wal_id,
-                event.event_name,
-                event.dataset_id,
-                event.version,
-                event.idempotency_key,
-                target,
-                payload,
-                event.care_label,
-                event.governance_ref,
-            )
-            for target in event.targets
-        ]
+
+def _event_rows(claim: Claim, event: EventEffect) -> _Rows:
+    """Return one row for each target, which has no id yet; all share key and payload."""
+    payload = event.payload.decode()
+    return [
+        (
+            claim.wal_id,
+            event.event_name,
+            event.dataset_id,
+            event.version,
+            event.idempotency_key,
+            target,
+            payload,
+            event.care_label,
+            event.governance_ref,
+        )
+        for target in event.targets
+    ]
 
 
 def _item_row(claim: Claim, item: ItemEffect) -> tuple[object, ...]:

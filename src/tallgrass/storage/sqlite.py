@@ -25,12 +25,17 @@ LOCK_TIMEOUT_S = 30.0
 _SWITCH_EVERY_S = 0.01
 
 #: FULL: a commit survives power loss. The larger checkpoint measured 12 % faster than the default.
+#: What a statement with triggers could have to undo is kept in memory: in files, as is usual, an
+#: event took 60 µs instead of 25.
 _PRAGMAS = (
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
     "PRAGMA wal_autocheckpoint = 4000",
     "PRAGMA recursive_triggers = ON",
+    "PRAGMA temp_store = MEMORY",
 )
+#: An index of a large table is sorted in files.
+_MIGRATION_PRAGMA = "PRAGMA temp_store = FILE"
 
 #: File systems whose locks do not hold between hosts.
 _NETWORK_FILESYSTEMS = re.compile(
@@ -99,8 +104,12 @@ class SqliteDatabase:
     @contextlib.contextmanager
     def migrating(self) -> Iterator["SqliteMigration"]:
         """Begin a transaction for schema changes; the writer's lock excludes a second one."""
-        with self.transaction() as transaction, self._translated():
-            yield SqliteMigration(transaction, self._clock)
+        self._connect().execute(_MIGRATION_PRAGMA)
+        try:
+            with self.transaction() as transaction, self._translated():
+                yield SqliteMigration(transaction, self._clock)
+        finally:
+            self.close()  # the next connection has the usual settings
 
     def close(self) -> None:
         """Close the connection; the next use opens a new one."""
