@@ -99,7 +99,7 @@ def test_connections_have_the_settings_that_durability_rests_on(ledger: Backend)
 
 
 def test_large_sorts_of_a_migration_lie_in_files(ledger: Backend) -> None:
-    """Ordinary work keeps what a statement may have to undo in memory; an index may be too large."""
+    """Ordinary work keeps what a statement may undo in memory; an index may be too large."""
     database = ledger.open().database
     assert isinstance(database, SqliteDatabase)
 

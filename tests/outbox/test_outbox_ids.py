@@ -51,7 +51,7 @@ def test_threads_share_a_source() -> None:
 
 @pytest.mark.conformance("OB-2.1", "C-33")
 def test_ids_that_are_made_together_grow_and_differ() -> None:
-    """They share what is by chance, so their times must differ, also from those before and after."""
+    """They share what is by chance, so their times must differ, and from those before too."""
     chance = random.Random(3)
     ids = OutboxIds(lambda: chance.getrandbits(128))
     given = [each for count in (1, 500, 0, 3, 500) for each in ids.several(NOON, count)]
