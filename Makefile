@@ -24,6 +24,9 @@ DOCS_READY := $(VENV)/.docs-ready
 RESULTS := build/conformance-results.json
 TYPED := $(wildcard src tools tests bench examples)
 
+# The tests start thousands of short processes: without bytecode each would compile the package.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Colour only where someone reads it (MAKE_TERMOUT is set when make writes to a terminal).
 BOLD := $(if $(MAKE_TERMOUT),\033[1m)
 BLUE := $(if $(MAKE_TERMOUT),\033[36m)
