@@ -58,7 +58,7 @@ PARTS: dict[str, Part] = {
     ),
     "verify": lambda folder, postgres, quick: verify.benchmarks(folder, postgres, quick=quick),
     "ledger": lambda folder, postgres, quick: ledger.benchmarks(folder, postgres, quick=quick),
-    "outbox": lambda _folder, postgres, quick: outbox.benchmarks(postgres, quick=quick),
+    "outbox": lambda folder, postgres, quick: outbox.benchmarks(folder, postgres, quick=quick),
     "nodes": lambda folder, postgres, quick: nodes.benchmarks(folder, postgres, quick=quick),
     "sqs": lambda _folder, _postgres, quick: sqs.benchmarks(quick=quick),
     "items": lambda _folder, _postgres, _quick: items.benchmarks(),
