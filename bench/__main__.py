@@ -83,8 +83,9 @@ def main(arguments: list[str] | None = None) -> int:
     parts = PARTS if asked.growth is None else {**PARTS, "growth": _grown(asked.growth)}
     rows: list[report.Row] = []
     with _private_postgres() as new_postgres:
-        measured_now = machine.stamp(new_postgres())
+        url = new_postgres()
         for name in asked.parts or parts:
+            measured_now = machine.stamp(url)
             began = time.monotonic()
             with tempfile.TemporaryDirectory(prefix=f"tallgrass-bench-{name}-") as folder:
                 measured = parts[name](Path(folder), new_postgres, asked.quick)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import sqlite3
+import statistics
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from bench.report import Stamp
 from tools.checkout import commit
 
 CPU_INFO = Path("/proc/cpuinfo")
+#: Additions of the loop that tells the machine's pace.
+ADDITIONS = 1_000_000
 
 
 def stamp(postgres_url: str) -> Stamp:
@@ -22,7 +26,19 @@ def stamp(postgres_url: str) -> Stamp:
         date=f"{datetime.now(UTC):%Y-%m-%d}",
         commit=commit("src", "bench", ":!bench/report.*"),
         machine=description(postgres_version(postgres_url)),
+        pace_ms=pace_ms(),
     )
+
+
+def pace_ms() -> float:
+    """Return what a bare loop of additions takes now: the median of some."""
+    times = []
+    for _ in range(5):
+        began, total = time.perf_counter(), 0
+        for number in range(ADDITIONS):
+            total += number
+        times.append((time.perf_counter() - began) * 1e3)
+    return round(statistics.median(times), 1)
 
 
 def description(postgres: str, cpu_info: Path = CPU_INFO) -> str:

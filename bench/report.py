@@ -29,6 +29,8 @@ class Stamp:
     date: str = ""
     commit: str = ""
     machine: str = ""
+    #: What a bare loop took on it just before: a machine that others share is not always as fast.
+    pace_ms: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +63,12 @@ class Row:
     date: str = ""
     commit: str = ""
     machine: str = ""
+    pace_ms: float | None = None
 
     @property
     def stamp(self) -> Stamp:
-        """The three together."""
-        return Stamp(date=self.date, commit=self.commit, machine=self.machine)
+        """These together."""
+        return Stamp(date=self.date, commit=self.commit, machine=self.machine, pace_ms=self.pace_ms)
 
 
 def row(

@@ -40,7 +40,9 @@ _QUICK = (
 _HOW = (
     "Each ratio is of what was measured in one run on one machine, by turns, so that a busy moment "
     "meets all sides alike: the median of the rounds ± half the distance between their quartiles. "
-    "A row without a target is only reported. A `+` behind a commit: files were changed since."
+    "A row without a target is only reported. A `+` behind a commit: files were changed since. "
+    "What is told in units of time is as fast as the machine was: a bare loop of a million "
+    "additions, run just before each part, tells its pace, which others who share it slow down."
 )
 
 
@@ -75,7 +77,8 @@ def measured(stamp: Stamp, machines: Mapping[str, str]) -> str:
     commit = f"commit `{stamp.commit}`" if stamp.commit else "commit not noted"
     letter = machines.get(stamp.machine)
     where = f"machine {letter}" if letter is not None else "machine not noted"
-    return f"Measured {stamp.date or 'at a time not noted'}, {commit}, {where}."
+    pace = "" if stamp.pace_ms is None else f" at a pace of {stamp.pace_ms:g} ms"
+    return f"Measured {stamp.date or 'at a time not noted'}, {commit}, {where}{pace}."
 
 
 def verdict(rows: Sequence[Row]) -> str:

@@ -239,7 +239,10 @@ def test_each_part_tells_when_of_what_and_where_it_was_measured() -> None:
         of_run([row("x", [1.0])], part, quick=False, stamp=stamp)
         for part, stamp in (
             ("intake", Stamp(date="2026-11-18", commit="abc", machine="2 cores of a CPU")),
-            ("ledger", Stamp(date="2026-11-19", commit="def+", machine="4 cores of another")),
+            (
+                "ledger",
+                Stamp(date="2026-11-19", commit="def+", machine="4 cores of another", pace_ms=48.5),
+            ),
             ("outbox", None),
         )
     )
@@ -249,7 +252,10 @@ def test_each_part_tells_when_of_what_and_where_it_was_measured() -> None:
     assert "\n\nMeasured 2026-11-18 on 2 cores of a CPU.\n" in report_text.summary([told])
     assert "- Machine A: 2 cores of a CPU.\n- Machine B: 4 cores of another.\n" in text
     assert "## Messages\n\nMeasured 2026-11-18, commit `abc`, machine A.\n\n| what" in text
-    assert "## The ledger\n\nMeasured 2026-11-19, commit `def+`, machine B.\n\n" in text
+    assert (
+        "## The ledger\n\nMeasured 2026-11-19, commit `def+`, machine B at a pace of 48.5 ms.\n\n"
+        in text
+    )
     assert "Measured at a time not noted, commit not noted, machine not noted." in text
 
 
@@ -269,6 +275,8 @@ def test_a_machine_is_described_and_not_named(tmp_path: Path, postgres_url: str)
     assert re.search(r"PostgreSQL \d+\.\d+$", stamp.machine)
     assert platform.node() not in stamp.machine
     assert "/" not in stamp.machine
+    assert stamp.pace_ms is not None
+    assert 1 < stamp.pace_ms < 10_000  # a million additions
 
 
 def test_the_report_that_is_kept_is_stamped() -> None:
