@@ -41,8 +41,8 @@ _HOW = (
     "Each ratio is of what was measured in one run on one machine, by turns, so that a busy moment "
     "meets all sides alike: the median of the rounds ± half the distance between their quartiles. "
     "A row without a target is only reported. A `+` behind a commit: files were changed since. "
-    "What is told in units of time is as fast as the machine was: a bare loop of a million "
-    "additions, run just before each part, tells its pace, which others who share it slow down."
+    "Times and rates are those of a machine that others share: its pace is what a bare loop of a "
+    "million additions took just before the part."
 )
 
 
