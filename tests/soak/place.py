@@ -19,8 +19,9 @@ from tests.support.run_places import RunPlace
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: A message that a killed worker took is seen again a little later than its units are free.
-VISIBLE_AFTER_LEASES = 1.5
+#: A message that a killed worker took is seen again a little later than its units are free, and not
+#: in step with the kills: else the next worker that takes it is killed too.
+VISIBLE_AFTER_LEASES = 1.2
 #: More than any disturbance costs a unit, so that none is given up for the wrong reason.
 RECEIVES_MAX = 8
 ATTEMPTS_MAX = 12
