@@ -104,8 +104,10 @@ class SqliteDatabase:
     @contextlib.contextmanager
     def migrating(self) -> Iterator["SqliteMigration"]:
         """Begin a transaction for schema changes; the writer's lock excludes a second one."""
-        self._connect().execute(_MIGRATION_PRAGMA)
+        connection = self._connect()
         try:
+            with self._translated():
+                connection.execute(_MIGRATION_PRAGMA)
             with self.transaction() as transaction, self._translated():
                 yield SqliteMigration(transaction, self._clock)
         finally:
