@@ -27,7 +27,7 @@ from tallgrass.ledger.outcome import Outcome
 from tallgrass.ledger.unit import IngestUnit
 from tallgrass.operators.context import ChainContext
 from tallgrass.operators.effects import ChainResult, Effects
-from tallgrass.operators.run_unit import run_unit
+from tallgrass.operators.run_unit import run_units
 from tallgrass.queues.acknowledgement import acknowledge, deferral_s
 from tallgrass.queues.held import HeldMessages
 from tallgrass.queues.protocol import Queue, QueueMessage
@@ -257,18 +257,11 @@ class Worker:
         batch.readings = self._reader.read([claim.unit for claim in batch.claims])
 
     def operate(self, batch: Batch) -> None:
-        """Run the operators: pure, one unit at a time, so that a bad one harms no neighbour."""
+        """Run the operators: pure, each unit for itself, so that a bad one harms no neighbour."""
         context = self._context.at(batch.started_at, self._clock())
-        watch_of, clock = trace_report.watch_of, self._clock
-        batch.results = [
-            (
-                claim,
-                run_unit(
-                    claim, reading, self._catalogue, context, watch_of(batch, claim.wal_id, clock)
-                ),
-            )
-            for claim, reading in zip(batch.claims, batch.readings, strict=True)
-        ]
+        watch_of = trace_report.watches(batch, self._clock)
+        results = run_units(batch.claims, batch.readings, self._catalogue, context, watch_of)
+        batch.results = list(zip(batch.claims, results, strict=True))
 
     def commit(self, batch: Batch) -> None:
         """Write outcomes and effects in one transaction."""

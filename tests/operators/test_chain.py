@@ -4,6 +4,7 @@ import ast
 import hashlib
 import json
 from dataclasses import FrozenInstanceError, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from tallgrass.operators import (
     provenance_emit,
     stac_register,
 )
-from tallgrass.operators.chain import OPERATORS, run_chain
+from tallgrass.operators.chain import DONE, OPERATORS, chain_of, run_chain, run_together
 from tallgrass.operators.effects import ChainResult, Effects, OwnedItem
 from tests.operators import scene
 
@@ -193,6 +194,33 @@ def test_the_operators_run_in_the_order_of_the_contract(monkeypatch: pytest.Monk
     assert tuple(seen) == OPERATORS == tuple(FUNCTIONS)
 
 
+def test_a_batch_goes_through_an_operator_before_the_next_begins() -> None:
+    """One that fails leaves the others to go on; what came of each stands in its place.
+
+    Whoever watches is told begin and end of each operator on a unit, without its neighbours' time.
+    """
+    seen: list[tuple[int, str]] = []
+    doubtful = scene.evidence(header={"complete": True, "start": "not a time"})
+    readings = (scene.evidence(), doubtful, scene.evidence())
+    results = run_together(
+        chain_of(
+            scene.claim(attempt_no=number),
+            scene.glm(),
+            reading,
+            None,
+            scene.context(),
+            partial(_note, seen, number),
+        )
+        for number, reading in enumerate(readings, start=1)
+    )
+    assert [result.outcome.attempt_no for result in results] == [1, 2, 3]
+    codes = [result.outcome.error_code for result in results]
+    assert codes == [None, "invalid_time_range", None]
+    ran = [(number, name) for name in OPERATORS[:2] for number in (1, 2, 3)]
+    ran += [(number, name) for name in OPERATORS[2:] for number in (1, 3)]
+    assert seen == [told for number, name in ran for told in ((number, name), (number, DONE))]
+
+
 @pytest.mark.conformance("SM-2.4")
 @pytest.mark.parametrize("name", list(FUNCTIONS))
 def test_an_exception_in_any_operator_fails_that_unit_alone(
@@ -217,6 +245,10 @@ def test_an_exception_in_any_operator_fails_that_unit_alone(
     after = [each for each in order if list(FUNCTIONS).index(_operator(each)) > _place(name)]
     assert all(getattr(result.outcome, each) in ("ok", "created") for each in before)
     assert all(getattr(result.outcome, each) == "unknown" for each in after)
+
+
+def _note(seen: list[tuple[int, str]], number: int, operator: str) -> None:
+    seen.append((number, operator))
 
 
 def _operator(field: str) -> str:

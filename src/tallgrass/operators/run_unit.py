@@ -1,7 +1,9 @@
-"""One unit through the chain, for whoever has a claim and what was read: worker and verification.
+"""Units through the chain, for whoever has claims and what was read: worker and verification.
 
 The key is read again each time: a unit that was recorded under another grammar may not fit.
 """
+
+from collections.abc import Callable, Sequence
 
 from tallgrass.datasets.catalogue import Catalogue, KeyMatch
 from tallgrass.errors import InvalidInput
@@ -10,21 +12,41 @@ from tallgrass.ledger.claim import Claim
 from tallgrass.ledger.object_uri import bucket_and_key
 from tallgrass.ledger.outcome import Outcome
 from tallgrass.ledger.unit import IngestUnit
-from tallgrass.operators.chain import Watch, run_chain
+from tallgrass.operators.chain import Chain, Watch, chain_of, run_together
 from tallgrass.operators.context import ChainContext
 from tallgrass.operators.effects import ChainResult
 
 _NO_DATASET = "missing_dataset"
 
 
+def run_units(
+    claims: Sequence[Claim],
+    readings: Sequence[Evidence | ReadFailure],
+    catalogue: Catalogue,
+    context: ChainContext,
+    watch_of: Callable[[str], Watch | None],
+) -> list[ChainResult]:
+    """Run the operators on a batch; a bad unit harms no neighbour. `watch_of` is given wal_ids."""
+    return run_together(
+        _chain_of_unit(claim, reading, catalogue, context, watch_of(claim.unit.wal_id))
+        for claim, reading in zip(claims, readings, strict=True)
+    )
+
+
 def run_unit(
+    claim: Claim, reading: Evidence | ReadFailure, catalogue: Catalogue, context: ChainContext
+) -> ChainResult:
+    """Run the operators on one unit; never raises for a fault of the unit."""
+    return run_units([claim], [reading], catalogue, context, lambda _: None)[0]
+
+
+def _chain_of_unit(
     claim: Claim,
     reading: Evidence | ReadFailure,
     catalogue: Catalogue,
     context: ChainContext,
-    watch: Watch | None = None,
-) -> ChainResult:
-    """Find what the unit's key says and run the operators; never raises for a fault of the unit."""
+    watch: Watch | None,
+) -> Chain:
     match = match_of(claim.unit, catalogue)
     if match is None:
         return ChainResult(
@@ -35,7 +57,7 @@ def run_unit(
                 error_message=f"no dataset takes {claim.unit.object_uri}",
             )
         )
-    return run_chain(claim, match, reading, claim.owned_item, context, watch)
+    return (yield from chain_of(claim, match, reading, claim.owned_item, context, watch))
 
 
 def match_of(unit: IngestUnit, catalogue: Catalogue) -> KeyMatch | None:

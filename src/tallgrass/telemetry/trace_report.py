@@ -72,7 +72,7 @@ class BatchTrace:
     """What is gathered for the traces of a batch."""
 
     context: SpanContext
-    #: Of units whose trace is kept, by wal_id: operators and when each began.
+    #: Of units whose trace is kept, by wal_id: operators and when each began, and when it ended.
     laps: dict[str, list[tuple[str, datetime]]] = field(default_factory=dict)
 
 
@@ -105,12 +105,15 @@ def begin_units(recorder: Recorder, batch: Batch) -> None:
         }
 
 
-def watch_of(batch: Batch, wal_id: str, clock: Clock) -> Callable[[str], None] | None:
-    """Return what notes when each operator begins on a unit, if its trace is kept."""
-    laps = None if batch.trace is None else batch.trace.laps.get(wal_id)
-    if laps is None:
-        return None
-    return lambda operator: laps.append((operator, clock()))
+def watches(batch: Batch, clock: Clock) -> Callable[[str], Callable[[str], None] | None]:
+    """Return who notes when operators begin and end on a unit, if its trace is kept."""
+    kept = {} if batch.trace is None else batch.trace.laps
+
+    def watch_of(wal_id: str) -> Callable[[str], None] | None:
+        laps = kept.get(wal_id)
+        return None if laps is None else lambda operator: laps.append((operator, clock()))
+
+    return watch_of
 
 
 def report_traces(recorder: Recorder, batch: Batch, now: datetime, origin: Origin) -> None:
