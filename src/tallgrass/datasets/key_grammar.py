@@ -9,6 +9,7 @@ from tallgrass.datasets.definition import Dataset, IgnoreRule, KeyLayout, TimeRu
 from tallgrass.datasets.key_times import UNKNOWN_START, span_of, time_of
 from tallgrass.datasets.unknown_layout import of_unknown_layout
 from tallgrass.errors import InvalidInput
+from tallgrass.made_often import made_often
 
 #: Why a key is passed over that is data in no bucket.
 NOT_INGESTABLE = "not_ingestable"
@@ -33,7 +34,7 @@ NEVER_DATA = (
 _DAY = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class KeyMatch:
     """A unit of a dataset, and what its key tells of it."""
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tallgrass.ledger.unit import IngestUnit
+from tallgrass.made_often import made_often
 
 
 class IgnoreReason(StrEnum):
@@ -43,7 +44,7 @@ class Deferred:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class ParsedMessage:
     """0…n units; what was ignored; and, if part of it could not be understood, why."""
 

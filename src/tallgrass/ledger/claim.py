@@ -6,6 +6,7 @@ from tallgrass.ledger.outcome import Verdict
 from tallgrass.ledger.receipt import Decision
 from tallgrass.ledger.unit import IngestUnit
 from tallgrass.ledger.vocabulary import Intent, Status
+from tallgrass.made_often import made_often
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ class Claim:
         return self.unit.wal_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class Receipt:
     """What became of one announced unit; with a claim if it is to be worked on now."""
 

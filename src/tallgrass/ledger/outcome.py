@@ -1,19 +1,19 @@
 """What an attempt reports, and what that makes of the unit."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from tallgrass.error_codes import is_unit_code, lookup
 from tallgrass.errors import InvalidInput
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.vocabulary import CheckStatus, ProvenanceStatus, StacStatus
+from tallgrass.made_often import made_often
 
 EVIDENCE_BYTES_MAX = 8192
 
 _STAC_WRITTEN = (StacStatus.CREATED, StacStatus.UPDATED, StacStatus.NO_OP)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class Outcome:
     """The report on one claim. Without an error code it claims success."""
 

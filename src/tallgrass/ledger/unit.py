@@ -1,7 +1,6 @@
 """What a notification tells of one ingest unit, before the ledger knows it."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
@@ -9,12 +8,13 @@ from tallgrass.clock import to_utc
 from tallgrass.errors import InvalidInput
 from tallgrass.ledger.identity import wal_id
 from tallgrass.ledger.object_uri import canonical_object_uri
+from tallgrass.made_often import made_often
 
 #: Providers that are always known; others are configured.
 PROVIDERS = frozenset({"aws", "azure", "gcp"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class ObjectReference:
     """Which version of the object is meant; what the event did not say is None, never guessed."""
 
@@ -25,7 +25,7 @@ class ObjectReference:
     version_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class EventMetadata:
     """Through which messages the unit was announced; both ids are None without a queue message."""
 
@@ -36,7 +36,7 @@ class EventMetadata:
     traceparent: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class IngestUnit:
     """One object to ingest. Build it with `of`, which checks and names it."""
 

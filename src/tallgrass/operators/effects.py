@@ -1,11 +1,12 @@
 """What a unit's success would write: staged by the operators, written by the commit."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from tallgrass.ledger.claim import OwnedItem
 from tallgrass.ledger.outcome import Outcome
+from tallgrass.made_often import made_often
 from tallgrass.outbox.routing import DEFAULT_TARGET
 
 __all__ = [
@@ -18,7 +19,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class ItemEffect:
     """An item to write, as the bytes that are stored."""
 
@@ -35,7 +36,7 @@ class ItemEffect:
     summarised: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class ProvenanceEffect:
     """A PROV-O document: its pure body, and the part that differs from run to run."""
 
@@ -45,7 +46,7 @@ class ProvenanceEffect:
     run: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class EventEffect:
     """An outgoing event; the commit makes one outbox row of it for each target."""
 
@@ -59,7 +60,7 @@ class EventEffect:
     targets: tuple[str, ...] = (DEFAULT_TARGET,)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class Effects:
     """All that a unit's success writes beside the ledger."""
 
@@ -71,7 +72,7 @@ class Effects:
     events: tuple[EventEffect, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class ChainResult:
     """The report of one attempt, and what it stages. A failure stages nothing."""
 

@@ -8,7 +8,7 @@ and `properties` (STAC properties that only the file knows). What the file says 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from tallgrass.clock import format_instant, parse_instant
@@ -20,6 +20,7 @@ from tallgrass.evidence.grib2_sections import START_OF_FORECAST
 from tallgrass.evidence.header import UNREAD
 from tallgrass.evidence.reading import Evidence
 from tallgrass.ledger.vocabulary import CheckStatus
+from tallgrass.made_often import made_often
 from tallgrass.operators.issues import CheckReport, Issue, issue, status_of
 from tallgrass.operators.key_and_file import ToldTimes, contradictions, finer, times_apart
 from tallgrass.stac.circle import circle
@@ -39,7 +40,7 @@ _NO_WORDS: Mapping[str, object] = {}
 OK = CheckReport(status=CheckStatus.OK, checks_run=CHECKS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class MetadataReport:
     """The report; the description is None if it failed."""
 

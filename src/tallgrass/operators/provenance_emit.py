@@ -4,11 +4,10 @@ Its ids come from the unit's record and the versions of object, code and configu
 names the same activity. It is called only for an item that may be stored.
 """
 
-from dataclasses import dataclass
-
 from tallgrass.canonical_json import sha256_hex
 from tallgrass.ledger.claim import Claim
 from tallgrass.ledger.vocabulary import ProvenanceStatus, StacStatus
+from tallgrass.made_often import made_often
 from tallgrass.operators.context import ChainContext
 from tallgrass.operators.effects import OwnedItem, ProvenanceEffect
 from tallgrass.operators.stac_register import Registration
@@ -19,7 +18,7 @@ from tallgrass.stac.source_object import SourceObject
 NAME = "provenance-emit"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class Emission:
     """The staged provenance."""
 

@@ -4,12 +4,11 @@ The comparison is of SHA-256 over stored bytes. Nothing is written here: the ite
 commit writes it with the outcome.
 """
 
-from dataclasses import dataclass
-
 from tallgrass.canonical_json import sha256_hex
 from tallgrass.datasets.definition import Dataset
 from tallgrass.datasets.item_ids import item_id
 from tallgrass.ledger.vocabulary import StacStatus
+from tallgrass.made_often import made_often
 from tallgrass.operators.effects import ItemEffect, OwnedItem
 from tallgrass.stac.geometry import NOWHERE
 from tallgrass.stac.hrefs import item_href
@@ -19,7 +18,7 @@ from tallgrass.stac.source_object import SourceObject
 NAME = "stac-register"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class Registration:
     """The item as it would be stored, and what that does to the catalog."""
 

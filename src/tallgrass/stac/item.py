@@ -12,6 +12,7 @@ from datetime import datetime
 from tallgrass.canonical_json import canonical_bytes
 from tallgrass.clock import format_instant
 from tallgrass.datasets.definition import Band, Dataset
+from tallgrass.made_often import made_often
 from tallgrass.stac.coarse_places import coarse_properties
 from tallgrass.stac.extensions import STAC_VERSION, declared
 from tallgrass.stac.geometry import Box, geometry_of
@@ -29,7 +30,7 @@ _ALTERNATE_NAMES = {"aws": "S3", "azure": "Azure", "gcp": "Google Cloud Storage"
 _PLANS_MAX = 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class Description:
     """When and where the data are, and what they are: the findings of metadata-extract."""
 

@@ -1,14 +1,15 @@
 """The object that an item describes, in the version that was read."""
 
 import re
-from dataclasses import dataclass
+
+from tallgrass.made_often import made_often
 
 #: Multihash (multiformats) of an MD5: code 0xd5 as a varint, then the length of 16 bytes.
 _MULTIHASH_MD5 = "d50110"
 _MD5 = re.compile(r"[0-9a-fA-F]{32}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class SourceObject:
     """One version of one object; what is not known of it is None."""
 
