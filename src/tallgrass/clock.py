@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+import orjson
+
 from tallgrass.errors import InvalidInput
 
 #: A clock is any callable that returns the current instant as an aware UTC datetime.
@@ -27,16 +29,9 @@ def format_instant(instant: datetime) -> str:
     """Write an aware datetime in the one fixed-width UTC form; a naive one is refused."""
     if instant.tzinfo is not UTC:
         instant = to_utc(instant)
-    # Five instants a unit: this takes 0.8 µs, isoformat and f-strings 1.5 µs.
-    return "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ" % (  # noqa: UP031
-        instant.year,
-        instant.month,
-        instant.day,
-        instant.hour,
-        instant.minute,
-        instant.second,
-        instant.microsecond,
-    )
+    # A dozen a unit: half the time of `%`, a third of that of isoformat.
+    quoted = orjson.dumps(instant, option=orjson.OPT_UTC_Z).decode()
+    return quoted[1:-1] if instant.microsecond else f"{quoted[1:-2]}.000000Z"
 
 
 def parse_instant(text: str) -> datetime:

@@ -82,9 +82,11 @@ class Catalogue:
         dataset of the bucket by its id: an object of a known bucket is never nobody's.
         """
         sharers = self.by_bucket(provider, bucket)
-        # At most one has a prefix of the key: `__init__` made sure of it.
-        claiming = (each for each in sharers if key.startswith(each.key.prefixes))
-        return next(claiming, sharers[0] if sharers else None)
+        for each in sharers:
+            # At most one has a prefix of the key: `__init__` made sure of it.
+            if key.startswith(each.key.prefixes):
+                return each
+        return sharers[0] if sharers else None
 
     def route(self, provider: str, bucket: str, key: str) -> KeyMatch | IgnoredKey | None:
         """Return what an object is; None where no dataset has its bucket.

@@ -3,6 +3,8 @@
 import hashlib
 import re
 
+from tallgrass.length_prefixed import length_prefixed
+
 #: 96 bits: among 10^12 objects, two share them with a probability below 10^-4, and they would have
 #: to share the readable part too.
 _DIGITS = 24
@@ -20,7 +22,5 @@ def item_id(provider: str, bucket: str, key: str) -> str:
     system that takes ``a`` for ``A``, differ by the hash.
     """
     stem = _NOT_PLAIN.sub("-", key.rpartition("/")[2][:_STEM_CHARS_MAX]).lstrip("._-") or "object"
-    parts = [part.encode() for part in (provider, bucket, key)]
-    # Length-prefixed: no two lists of parts give the same bytes.
-    joined = b"".join([len(part).to_bytes(4, "big") + part for part in parts])
-    return f"{stem}-{hashlib.sha256(joined).hexdigest()[:_DIGITS]}"
+    digest = hashlib.sha256(length_prefixed(provider, bucket, key)).hexdigest()
+    return f"{stem}-{digest[:_DIGITS]}"

@@ -8,7 +8,8 @@ import re
 from calendar import isleap, monthrange
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 
 from tallgrass.datasets.definition import TimeRule
 from tallgrass.errors import InvalidInput
@@ -20,6 +21,8 @@ UNKNOWN_START = datetime(1970, 1, 1, tzinfo=UTC)
 SPANS = ("day", "month", "year")
 
 _TENTH_US = 100_000
+#: A feed has few days at a time: 1.4 µs instead of 3.3 for each time of a key.
+_DAYS_KEPT = 1024
 _HOUR_MINUTES = 60
 _SPAN = re.compile(r"([0-9]{1,4})([HM]?)")
 
@@ -49,20 +52,19 @@ def _calendar(text: str) -> datetime:
 
 def _day_of_year(text: str) -> datetime:
     """Read a time whose day is counted from the first of January, which is day 1."""
-    year, day = int(text[:4]), int(text[4:7])
-    if not 1 <= day <= (366 if isleap(year) else 365):
-        raise ValueError(f"the year {year} has no day {day}")
-    first_day = datetime(
-        year,
-        1,
-        1,
-        int(text[7:9]),
-        int(text[9:11]),
-        int(text[11:13]),
-        int(text[13]) * _TENTH_US,
-        UTC,
-    )
-    return first_day + timedelta(days=day - 1)
+    year, month, day = _date(text[:7])
+    tenth = int(text[13]) * _TENTH_US
+    return datetime(year, month, day, int(text[7:9]), int(text[9:11]), int(text[11:13]), tenth, UTC)
+
+
+@lru_cache(maxsize=_DAYS_KEPT)
+def _date(text: str) -> tuple[int, int, int]:
+    """Return year, month and day of a year with the number of a day in it."""
+    year, number = int(text[:4]), int(text[4:])
+    if not 1 <= number <= (366 if isleap(year) else 365):
+        raise ValueError(f"the year {year} has no day {number}")
+    found = date(year, 1, 1) + timedelta(days=number - 1)
+    return found.year, found.month, found.day
 
 
 #: Name → form. A dataset file names one of these.

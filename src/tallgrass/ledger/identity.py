@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from tallgrass.clock import format_instant
 from tallgrass.errors import InvalidInput
+from tallgrass.length_prefixed import length_prefixed
 
 _YEAR_ONE = datetime(1, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -19,7 +20,7 @@ _TIME_DIGITS = 12
 def wal_id(dataset: str, object_uri: str, time_range_start: datetime) -> str:
     """Return the id of the unit (dataset, object_uri, time_range_start)."""
     digest = hashlib.sha256(
-        _length_prefixed(dataset, object_uri, format_instant(time_range_start))
+        length_prefixed(dataset, object_uri, format_instant(time_range_start))
     ).hexdigest()
     millis = _milliseconds(time_range_start)
     # Version 8 in the 13th digit; the variant's two bits `10` make the 17th one of 8, 9, a, b.
@@ -45,9 +46,3 @@ def _milliseconds(instant: datetime) -> str:
         message = f"too far in the future for an id: {instant.isoformat()}"
         raise InvalidInput(message, code="invalid_time")
     return digits
-
-
-def _length_prefixed(*parts: str) -> bytes:
-    """Join parts so that no two different lists of parts give the same bytes."""
-    encoded = [part.encode() for part in parts]
-    return b"".join(len(part).to_bytes(4, "big") + part for part in encoded)

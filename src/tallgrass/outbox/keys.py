@@ -4,8 +4,8 @@
 parts share a key.
 """
 
-import hashlib
-
+from tallgrass.canonical_json import sha256_hex
+from tallgrass.length_prefixed import length_prefixed
 from tallgrass.provenance.ids import netstrings
 
 #: Texts that one unique index holds have so many bytes of UTF-8 together. PostgreSQL's takes 2,704,
@@ -32,11 +32,8 @@ def idempotency_key(
     another. A change of what exists has the attempt that made it behind the content, so that a
     change to an older content is a new event too.
     """
-    digest = hashlib.sha256()
-    for part in (pipeline_id, event_name, dataset_id, object_ref, content_hash):
-        encoded = part.encode()
-        digest.update(len(encoded).to_bytes(4, "big") + encoded)
-    return f"sha256:{digest.hexdigest()}"
+    parts = length_prefixed(pipeline_id, event_name, dataset_id, object_ref, content_hash)
+    return f"sha256:{sha256_hex(parts)}"
 
 
 def object_version_ref(
