@@ -135,7 +135,7 @@ def _pairs(match: KeyMatch, header: Header) -> Iterator[tuple[str, object, objec
     """Yield what both may tell: its name, the key's word, the file's."""
     groups, attributes = match.groups, header.get("attributes")
     yield "site", groups.get(match.dataset.item.place_group or ""), header.get("site")
-    if isinstance(attributes, Mapping):
+    if isinstance(attributes, dict):
         satellite, told = groups.get("satellite"), str(attributes.get("platform_ID", ""))
         if satellite is not None and satellite.isdecimal() and told:
             yield "satellite", f"G{satellite}", told
@@ -150,10 +150,11 @@ def _pairs(match: KeyMatch, header: Header) -> Iterator[tuple[str, object, objec
 def _goes_product(match: KeyMatch, header: Header) -> str | None:
     """Return how a satellite's file is of another instrument or product than its key."""
     attributes = header.get("attributes")
-    name = attributes.get("dataset_name", "") if isinstance(attributes, Mapping) else ""
-    told = _GOES_NAME.fullmatch(str(name))
+    if not isinstance(attributes, dict) or "satellite" not in match.groups:
+        return None
+    told = _GOES_NAME.fullmatch(str(attributes.get("dataset_name", "")))
     instruments = match.dataset.item.properties.get("instruments")
-    if told is None or "satellite" not in match.groups or not isinstance(instruments, list):
+    if told is None or not isinstance(instruments, list):
         return None
     level, product = match.groups.get("level"), match.groups.get("product")
     begin = "" if not (level and product) else f"{level}-{product}{match.groups.get('scene') or ''}"

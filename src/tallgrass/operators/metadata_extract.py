@@ -140,7 +140,7 @@ def _footprint(match: KeyMatch, read: Evidence, issues: list[Issue]) -> Footprin
         if points is not None:
             return footprint_of(points)
         grid = header.get("grid")
-        if isinstance(grid, Mapping) and grid.get("kind") == GEOSTATIONARY:
+        if isinstance(grid, dict) and grid.get("kind") == GEOSTATIONARY:
             return _view(grid)
         _refuse_unusable(header)
         around = _circle(match, header)
@@ -248,10 +248,10 @@ def _bands(match: KeyMatch) -> tuple[Band, ...]:
 def _properties(match: KeyMatch, read: Evidence, issues: list[Issue]) -> dict[str, object]:
     values = _from_key(match, issues)
     grid = read.header.get("grid")
-    if isinstance(grid, Mapping):
+    if isinstance(grid, dict):
         values.update(projection_properties(grid))
     told = read.header.get("properties")
-    if isinstance(told, Mapping):
+    if isinstance(told, dict):
         values.update(told)
     issues.extend(
         issue(match.dataset, "incomplete_product_metadata", text)

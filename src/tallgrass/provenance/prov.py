@@ -8,6 +8,8 @@ so; `RUN_FIELDS` is the whole list.
 from dataclasses import dataclass
 from typing import Protocol
 
+import orjson
+
 from tallgrass.canonical_json import canonical_bytes
 from tallgrass.clock import format_instant
 from tallgrass.ledger.claim import Claim
@@ -26,6 +28,9 @@ CONTEXT = {
     "wasDerivedFrom": {"@id": "prov:wasDerivedFrom", "@type": "@id"},
     "wasGeneratedBy": {"@id": "prov:wasGeneratedBy", "@type": "@id"},
 }
+
+#: All documents begin with the same bytes.
+_CONTEXT_WRITTEN = orjson.Fragment(canonical_bytes(CONTEXT))
 
 #: Tags the part of a provenance record that may differ between two runs.
 RUN_KEY = "nonDeterministic"
@@ -111,7 +116,7 @@ def build_body(
     entity |= {name: value for name, value in known if value is not None}
     return canonical_bytes(
         {
-            "@context": CONTEXT,
+            "@context": _CONTEXT_WRITTEN,
             "@graph": [
                 {
                     "@id": activity_id,

@@ -15,7 +15,6 @@ Written by hand, since shapely does not know the antimeridian, and packages that
 as long.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -57,7 +56,7 @@ class Footprint:
 
 def footprint_of(points: object) -> Footprint:
     """Return the footprint that a ring makes; what makes none is refused with the reason."""
-    if not isinstance(points, Sequence) or isinstance(points, str):
+    if not isinstance(points, list | tuple):
         raise InvalidInput("a footprint: not a list of points")
     if not _POINTS_MIN <= len(points) <= POINTS_MAX:
         raise InvalidInput(f"a footprint: {_POINTS_MIN} to {POINTS_MAX} points, not {len(points)}")

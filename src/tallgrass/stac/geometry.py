@@ -4,7 +4,6 @@ A box is west, south, east, north in degrees, rounded to six digits (0.1 m). Whe
 than east it crosses the antimeridian: its geometry is then two polygons that meet there.
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
 from math import isfinite
 
@@ -27,7 +26,7 @@ _LATITUDE_MAX = 90.0
 
 def box_of(values: object) -> Box:
     """Return the box that four numbers make; anything that is no place on Earth is refused."""
-    if not isinstance(values, Sequence) or len(values) != _SIDES:
+    if not isinstance(values, list | tuple) or len(values) != _SIDES:
         raise InvalidInput(f"not west, south, east, north: {values!r}")
     return _checked_box(tuple(values))
 

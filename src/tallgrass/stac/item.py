@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import orjson
+
 from tallgrass.canonical_json import canonical_bytes
 from tallgrass.clock import format_instant
 from tallgrass.datasets.definition import Band, Dataset
@@ -27,6 +29,12 @@ PROVENANCE_REL = "http://www.w3.org/ns/prov#has_provenance"
 _ASSET_FIELDS = ("alternate:name", "file:size")
 _SIDECAR_TYPES = {".idx": "text/plain"}
 _ALTERNATE_NAMES = {"aws": "S3", "azure": "Azure", "gcp": "Google Cloud Storage"}
+#: Relation and address of what all items lead to.
+_LINKS = (
+    ("root", "../../../catalog.json"),
+    ("parent", "../collection.json"),
+    ("collection", "../collection.json"),
+)
 _PLANS_MAX = 1024
 
 
@@ -59,13 +67,16 @@ class _Plan:
     #: Those that its collection tells in summaries.
     summarised: frozenset[str]
     asset: dict[str, object]
-    links: tuple[dict[str, str], ...]
+    #: Written once.
+    links: tuple[orjson.Fragment, ...]
     #: Asset key, suffix and fields of each sidecar.
     sidecars: tuple[tuple[str, str, dict[str, object]], ...]
     #: Suffix and media type, longest first.
     media_types: tuple[tuple[str, str], ...]
     #: Provider and names of a unit's own properties → extensions; few differ.
     extensions: dict[tuple[str, ...], list[str]]
+    #: Provider and bucket → its storage scheme.
+    stored: dict[tuple[str, str], dict[str, object] | None]
 
 
 def build_item(
@@ -122,10 +133,21 @@ def properties_of(
     if description.end > description.start:
         values["start_datetime"] = format_instant(description.start)
         values["end_datetime"] = format_instant(description.end)
-    scheme = storage_scheme(dataset, source.provider, source.bucket)
-    if scheme is not None:
-        values["storage:schemes"] = {source.provider: scheme}
+    stored = _stored(plan, source)
+    if stored is not None:
+        values["storage:schemes"] = stored
     return values
+
+
+def _stored(plan: _Plan, source: SourceObject) -> dict[str, object] | None:
+    """Return how a bucket's objects are stored. It is shared: do not change it."""
+    place = (source.provider, source.bucket)
+    if place not in plan.stored:
+        if len(plan.stored) > _PLANS_MAX:
+            plan.stored.clear()
+        scheme = storage_scheme(plan.dataset, *place)
+        plan.stored[place] = None if scheme is None else {source.provider: scheme}
+    return plan.stored[place]
 
 
 def summarised_of(dataset: Dataset, properties: Mapping[str, object]) -> dict[str, object]:
@@ -215,10 +237,9 @@ def _make_plan(dataset: Dataset) -> _Plan:
         properties={**_governed(dataset), **_fixed_properties(dataset)},
         summarised=summarised(dataset),
         asset={"type": rules.media_type, "roles": ["data"], "title": dataset.title},
-        links=(
-            {"rel": "root", "href": "../../../catalog.json", "type": "application/json"},
-            {"rel": "parent", "href": "../collection.json", "type": "application/json"},
-            {"rel": "collection", "href": "../collection.json", "type": "application/json"},
+        links=tuple(
+            orjson.Fragment(canonical_bytes({"rel": rel, "href": href, "type": "application/json"}))
+            for rel, href in _LINKS
         ),
         sidecars=tuple(
             (name, suffix, sidecar_fields(suffix))
@@ -228,6 +249,7 @@ def _make_plan(dataset: Dataset) -> _Plan:
             sorted(rules.media_types.items(), key=lambda pair: (-len(pair[0]), pair))
         ),
         extensions={},
+        stored={},
     )
 
 

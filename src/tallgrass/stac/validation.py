@@ -134,7 +134,7 @@ def _kind_problem(document: Any) -> Problem | None:
         return Problem(path="/stac_version", message=text, rule="stac_version")
     extensions = document.get("stac_extensions")
     named = extensions is None or (
-        isinstance(extensions, list) and all(isinstance(each, str) for each in extensions)
+        isinstance(extensions, list) and set(map(type, extensions)) <= {str}
     )
     if not named:
         text = "not a list of addresses"
