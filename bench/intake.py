@@ -20,7 +20,7 @@ import jiter
 from bench.report import Row, row
 from tallgrass.datasets.catalogue import Catalogue, default_catalogue
 from tallgrass.garbage import rare_collections
-from tallgrass.intake.parse import parse_message
+from tallgrass.intake.parse import open_message, understand
 from tallgrass.simulate.feed import Feed
 
 if TYPE_CHECKING:
@@ -90,14 +90,14 @@ def _cpu_s(work: Callable[[Sequence[bytes]], int], part: Sequence[bytes]) -> flo
 
 def _read(bodies: Sequence[bytes], catalogue: Catalogue) -> int:
     """Parse messages as the worker does; return how many units they gave."""
-    return sum(
-        len(
-            parse_message(
-                body, message_id="bench", sent_at=_SENT_AT, queue="bench", catalogue=catalogue
-            ).units
+    opened = [open_message(body) for body in bodies]
+    parsed = [
+        understand(
+            records, message_id="bench", sent_at=_SENT_AT, queue="bench", catalogue=catalogue
         )
-        for body in bodies
-    )
+        for records in opened
+    ]
+    return sum(len(each.units) for each in parsed)
 
 
 def _floor(bodies: Sequence[bytes], parse: Callable[[bytes | str], Any]) -> int:

@@ -21,7 +21,7 @@ from tallgrass.errors import DataRefused, TransientError
 from tallgrass.evidence.reading import Evidence, EvidenceReader, ReadFailure
 from tallgrass.governance.switches import SwitchedOff
 from tallgrass.intake.message import ParsedMessage, PoisonMessage
-from tallgrass.intake.parse import Admission, parse_message
+from tallgrass.intake.parse import Admission, Records, open_message, understand
 from tallgrass.ledger.claim import Claim, ClosedClaim, CommitResult, Receipt, WorkerLease
 from tallgrass.ledger.outcome import Outcome
 from tallgrass.ledger.unit import IngestUnit
@@ -212,7 +212,11 @@ class Worker:
     def parse(self, batch: Batch) -> None:
         """Understand each message by itself; what cannot be understood is kept before it may go."""
         queue = self.queue_name or ""
-        batch.parsed = [self._parse(message, queue) for message in batch.messages]
+        opened = [open_message(message.body, self._admit) for message in batch.messages]
+        batch.parsed = [
+            self._understand(message, records, queue)
+            for message, records in zip(batch.messages, opened, strict=True)
+        ]
         self._poison.put(
             [
                 PoisonMessage(
@@ -323,15 +327,16 @@ class Worker:
             )
             trace_report.report_traces(recorder, batch, now, origin)
 
-    def _parse(self, message: QueueMessage, queue: str) -> ParsedMessage:
-        parsed = parse_message(
-            message.body,
+    def _understand(
+        self, message: QueueMessage, records: Records | ParsedMessage, queue: str
+    ) -> ParsedMessage:
+        parsed = understand(
+            records,
             message_id=message.message_id,
             sent_at=message.sent_at,
             queue=queue,
             catalogue=self._catalogue,
             providers=self._providers,
-            admit=self._admit,
             traceparent=message.traceparent,
         )
         if self._confirm is None or parsed.poison is None or parsed.poison.code != UNCONFIRMED:
