@@ -28,7 +28,7 @@ def projection_properties(grid: Grid) -> Properties:
     if make is None:
         return {}
     # Feeds have few grids; the text of a projection takes ten times as long as to find it here.
-    known_by = tuple(tuple(v) if isinstance(v, list) else v for v in grid.values())
+    known_by = tuple([tuple(v) if type(v) is list else v for v in grid.values()])
     known = _SHARED.get(known_by)
     if known is None:
         if len(_SHARED) > _GRIDS_MAX:
