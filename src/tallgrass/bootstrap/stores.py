@@ -292,11 +292,16 @@ def open_current_stores(
 
 
 def record_collections(stores: Stores, catalogue: Catalogue) -> None:
-    """Write the collections of all datasets, before any item of theirs."""
+    """Write the collections of all datasets, before any item of theirs; those there stay."""
     from tallgrass.stac.collections import build_collection
 
+    known = stores.collections.names()
     stores.collections.put(
-        [(dataset.item.collection, build_collection(dataset)) for dataset in catalogue.datasets]
+        [
+            (dataset.item.collection, build_collection(dataset))
+            for dataset in catalogue.datasets
+            if dataset.item.collection not in known
+        ]
     )
 
 

@@ -130,8 +130,15 @@ class CollectionStore:
     def __init__(self, runner: TransactionRunner) -> None:
         self._runner = runner
 
+    def names(self) -> frozenset[str]:
+        """Return the ids of the collections that are there."""
+        with self._runner.database.reading() as tx:
+            return frozenset(row["collection_id"] for row in tx.select("collection_names"))
+
     def put(self, documents: Sequence[tuple[str, bytes]]) -> None:
         """Store collections, each an id and a body; one that is there already stays as it is."""
+        if not documents:
+            return
         rows = [(name, body.decode(), sha256_hex(body)) for name, body in sorted(documents)]
         self._runner.run(lambda tx: tx.write("insert_collections", rows, now=tx.now()))
 

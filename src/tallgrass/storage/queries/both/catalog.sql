@@ -1,5 +1,8 @@
 -- What a success writes beside the ledger.
 
+-- name: collection_names()
+SELECT collection_id FROM stac_collections;
+
 -- name: items_page(collection_id, item_id, size)
 -- In order of collection and id, from behind the given one.
 SELECT collection_id, item_id, wal_id, attempt_no, body, sha256, west, south, east, north, start_at,
