@@ -31,7 +31,7 @@ class OwnedItem:
     activity_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class Replayed:
     """What a replay repeats: how its units were chosen, and the last attempt before it."""
 

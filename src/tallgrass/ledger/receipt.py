@@ -13,6 +13,7 @@ from tallgrass.ledger.object_order import ObjectOrder
 from tallgrass.ledger.outcome import is_retried
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.vocabulary import Intent, Status
+from tallgrass.made_often import made_often
 
 
 class Action(StrEnum):
@@ -32,7 +33,7 @@ class Action(StrEnum):
     RECORD_NEWER = "record_newer"  # held; an approved release or re-run shall use this newer object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class Known:
     """What the ledger knows of a unit when it is announced or due."""
 

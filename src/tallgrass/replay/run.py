@@ -16,6 +16,7 @@ from tallgrass.governance.switches import SwitchedOff
 from tallgrass.ledger.receipt import Known, at_limit
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.vocabulary import Intent, Status
+from tallgrass.made_often import made_often
 from tallgrass.replay.comparison import Change
 from tallgrass.replay.plan import PlanAction, PlannedAction, SkipReason, replays_code
 from tallgrass.replay.selection import Selection
@@ -84,7 +85,7 @@ class Run:
     applied_to: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class RunUnit:
     """A unit as far as a run must know it."""
 

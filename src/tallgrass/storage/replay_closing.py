@@ -13,6 +13,7 @@ from tallgrass.ledger.claim import Claim
 from tallgrass.ledger.outcome import Outcome
 from tallgrass.ledger.replay_reasons import DLQ_DRAIN
 from tallgrass.ledger.vocabulary import Status
+from tallgrass.made_often import made_often
 from tallgrass.operators.effects import Effects
 from tallgrass.replay.comparison import Comparison, Made, changes_text, compare
 from tallgrass.replay.run import RowOutcome
@@ -23,7 +24,7 @@ _NO_CHANGE = Comparison()
 _NOT_TRIED = "handed_back"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@made_often
 class ReplayClose:
     """A claim that a replay run asked for, and how it ends."""
 

@@ -1,13 +1,13 @@
 """Rows of the database as the ledger's types, and back."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import orjson
 
 from tallgrass.canonical_json import canonical_text
-from tallgrass.clock import format_instant
+from tallgrass.clock import format_instant, to_utc
 from tallgrass.governance.audit import StoredEntry
 from tallgrass.ledger.claim import NOT_REPLAYED, OwnedItem, Replayed
 from tallgrass.ledger.receipt import Known
@@ -28,7 +28,7 @@ def instant(value: str | datetime) -> datetime:
     """Read a time column: text on SQLite, a datetime on PostgreSQL."""
     if isinstance(value, str):
         return datetime.fromisoformat(value)
-    return value.astimezone(UTC)
+    return to_utc(value)
 
 
 def instant_or_none(value: str | datetime | None) -> datetime | None:
