@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tallgrass.datasets.definition import (
     Dataset,
@@ -15,13 +15,17 @@ from tallgrass.datasets.definition import (
     TimeRule,
 )
 from tallgrass.datasets.key_grammar import KeyMatch
-from tallgrass.evidence.reading import Evidence
+from tallgrass.evidence.reading import Evidence, ReadFailure
 from tallgrass.governance.policy import GovernanceDefaults
 from tallgrass.ledger.claim import Claim
 from tallgrass.ledger.unit import EventMetadata, IngestUnit, ObjectReference
 from tallgrass.ledger.vocabulary import Intent, Status
+from tallgrass.operators.chain import chain_of, run_together
 from tallgrass.operators.context import ChainContext
 from tallgrass.outbox.routing import parse_routing
+
+if TYPE_CHECKING:
+    from tallgrass.operators.effects import ChainResult, OwnedItem
 
 GLM_KEY = (
     "GLM-L2-LCFA/2025/097/13/OR_GLM-L2-LCFA_G19_s20250971300200_e20250971300400_c20250971300420.nc"
@@ -209,3 +213,14 @@ def context(*, lineage_target: str = "", **changes: Any) -> ChainContext:
         "routing": parse_routing({}, [], lineage_target=lineage_target),
     }
     return ChainContext(**{**values, **changes})
+
+
+def run_chain(
+    held: Claim,
+    match: KeyMatch,
+    reading: Evidence | ReadFailure,
+    owned: OwnedItem | None,
+    surroundings: ChainContext,
+) -> ChainResult:
+    """Run all operators on one unit, whatever the catalogue says of its key."""
+    return run_together([chain_of(held, match, reading, owned, surroundings)])[0]

@@ -26,9 +26,10 @@ from tallgrass.operators import (
     provenance_emit,
     stac_register,
 )
-from tallgrass.operators.chain import DONE, OPERATORS, chain_of, run_chain, run_together
+from tallgrass.operators.chain import DONE, OPERATORS, chain_of, run_together
 from tallgrass.operators.effects import ChainResult, Effects, OwnedItem
 from tests.operators import scene
+from tests.operators.scene import run_chain
 
 FUNCTIONS = {
     "integrity-check": (integrity_check, "integrity_check", "integrity_status"),

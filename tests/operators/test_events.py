@@ -9,8 +9,8 @@ from tallgrass.datasets.item_ids import item_id
 from tallgrass.governance.policy import GovernanceDefaults
 from tallgrass.ledger.claim import OwnedItem
 from tallgrass.ledger.vocabulary import Intent
-from tallgrass.operators.chain import run_chain
 from tests.operators import scene
+from tests.operators.scene import run_chain
 
 if TYPE_CHECKING:
     from tallgrass.operators.effects import ChainResult

@@ -8,9 +8,9 @@ from tallgrass.datasets.definition import IntegrityRules, Severity
 from tallgrass.evidence.reading import ReadFailure
 from tallgrass.ledger.unit import ObjectReference
 from tallgrass.ledger.vocabulary import CheckStatus
-from tallgrass.operators.chain import run_chain
 from tallgrass.operators.integrity_check import CHECKS, integrity_check
 from tests.operators import scene
+from tests.operators.scene import run_chain
 
 OTHER_MD5 = "e4d909c290d0fb1ca068ffaddf22cbd0"
 IN_PARTS = "9e107d9d372bb6826bd81d3542a419d6-3"

@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tallgrass.governance.policy import GovernanceDefaults
-from tallgrass.operators.chain import run_chain
 from tallgrass.operators.trial import try_unit
 from tallgrass.stac.collections import build_collection
 from tests.operators import scene
+from tests.operators.scene import run_chain
 from tests.stac import schemas
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from tallgrass.datasets.key_times import UNKNOWN_START
 from tallgrass.ledger.outcome import Outcome
 from tallgrass.ledger.vocabulary import CheckStatus
 from tallgrass.operators import metadata_extract as module
-from tallgrass.operators.chain import run_chain
 from tallgrass.operators.metadata_extract import MetadataReport, metadata_extract
 from tests.operators import scene
+from tests.operators.scene import run_chain
 
 if TYPE_CHECKING:
     from tallgrass.stac.item import Description

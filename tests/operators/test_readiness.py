@@ -12,10 +12,9 @@ from tallgrass.evidence.header import Seen
 from tallgrass.evidence.reading import Evidence, ReadFailure
 from tallgrass.ledger.rules import DatasetException, LedgerRules
 from tallgrass.ledger.unit import ObjectReference
-from tallgrass.operators.chain import run_chain
 from tallgrass.operators.readiness import waits
 from tests.evidence.real_files import chunks
-from tests.operators.scene import claim, context, dataset, evidence, glm
+from tests.operators.scene import claim, context, dataset, evidence, glm, run_chain
 
 GONE = ReadFailure(code="missing_object", message="not in its bucket", may_come=True)
 CUT = ("size_too_small",)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from tallgrass.ledger.unit import EventMetadata
 from tallgrass.ledger.vocabulary import Intent
-from tallgrass.operators.chain import run_chain
 from tallgrass.operators.effects import ChainResult, OwnedItem
 from tallgrass.provenance.prov import RUN_FIELDS, RUN_KEY
 from tallgrass.stac.comparison import differences
 from tests.operators import scene
+from tests.operators.scene import run_chain
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"

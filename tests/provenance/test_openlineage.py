@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallgrass.operators.chain import run_chain
 from tallgrass.operators.effects import OwnedItem
 from tallgrass.provenance.openlineage import EventType, LineageRun, build_event
 from tallgrass.stac.source_object import SourceObject
 from tests.operators import scene
+from tests.operators.scene import run_chain
 from tests.stac import schemas
 
 if TYPE_CHECKING:

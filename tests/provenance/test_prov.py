@@ -9,11 +9,11 @@ import pyshacl
 import pytest
 from rdflib import RDF, BNode, Graph, Namespace, URIRef
 
-from tallgrass.operators.chain import run_chain
 from tallgrass.provenance.ids import activity_id, netstrings, run_id, uuid5
 from tallgrass.provenance.prov import RUN_FIELDS, RUN_KEY
 from tallgrass.stac.source_object import SourceObject
 from tests.operators import scene
+from tests.operators.scene import run_chain
 
 # rdflib's own JSON-LD reader and pySHACL use names that rdflib itself calls outdated.
 pytestmark = pytest.mark.filterwarnings(

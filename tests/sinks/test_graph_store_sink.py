@@ -6,11 +6,11 @@ import pytest
 
 from tallgrass.canonical_json import canonical_bytes
 from tallgrass.errors import ConfigError
-from tallgrass.operators.chain import run_chain
 from tallgrass.sinks.graph_store import open_graph_store
 from tallgrass.sinks.protocol import Delivered, Delivery, Undelivered
 from tallgrass.sinks.resources import SinkResources
 from tests.operators import scene
+from tests.operators.scene import run_chain
 from tests.sinks.graph_server import GraphStore
 from tests.sinks.receiver import PATIENCE_S, event
 

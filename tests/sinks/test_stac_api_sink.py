@@ -10,12 +10,12 @@ import pytest
 from tallgrass.bootstrap.datasets import open_catalogue
 from tallgrass.canonical_json import canonical_bytes
 from tallgrass.config import load_config
-from tallgrass.operators.chain import run_chain
 from tallgrass.sinks.protocol import Delivered, Delivery, Undelivered
 from tallgrass.sinks.resources import SinkResources
 from tallgrass.sinks.stac_api import open_stac_api
 from tallgrass.stac.collections import build_collection
 from tests.operators import scene
+from tests.operators.scene import run_chain
 from tests.sinks.receiver import PATIENCE_S, Receiver, event
 from tests.sinks.stac_server import Table, serving
 

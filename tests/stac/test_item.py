@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tallgrass.operators.chain import run_chain
 from tallgrass.stac.item import PROVENANCE_REL, Description, build_item
 from tallgrass.stac.source_object import SourceObject, multihash, plain_etag
 from tests.operators import scene
+from tests.operators.scene import run_chain
 from tests.stac import schemas
 
 ALTERNATE = "https://stac-extensions.github.io/alternate-assets/v1.2.0/schema.json"

@@ -7,9 +7,9 @@ import pytest
 
 from tallgrass.datasets.catalogue import default_catalogue
 from tallgrass.datasets.key_grammar import KeyMatch
-from tallgrass.operators.chain import run_chain
 from tallgrass.stac.collections import build_collection
 from tests.operators import scene
+from tests.operators.scene import run_chain
 from tests.stac import schemas
 
 ALTERNATE = "https://stac-extensions.github.io/alternate-assets/v1.2.0/schema.json"

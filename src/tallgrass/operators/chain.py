@@ -99,17 +99,6 @@ class _Progress:
             self.watch(DONE)
 
 
-def run_chain(
-    claim: Claim,
-    match: KeyMatch,
-    reading: Evidence | ReadFailure,
-    owned: OwnedItem | None,
-    context: ChainContext,
-) -> ChainResult:
-    """Run all operators on one unit; never raises for a fault of the unit."""
-    return run_together([chain_of(claim, match, reading, owned, context)])[0]
-
-
 def run_together(chains: Iterable[Chain]) -> list[ChainResult]:
     """Run chains operator by operator; return what came of each, in their order."""
     results: dict[int, ChainResult] = {}
