@@ -200,19 +200,7 @@ def _run(
         text = "neither an etag nor a version id says which version of the object was used"
         raise _Stop("missing_required_field", text)
     effects = _effects(claim, source, registration, emission, admission, context)
-    return ChainResult(
-        outcome=Outcome(
-            **fields,
-            stac_item_id=registration.item.item_id,
-            stac_collection_id=registration.item.collection_id,
-            stac_item_href=registration.href,
-            item_sha256=registration.item.sha256,
-            provenance_sha256=emission.provenance.sha256,
-            prov_activity_id=emission.provenance.activity_id,
-            openlineage_run_id=emission.openlineage_run_id,
-        ),
-        effects=effects,
-    )
+    return ChainResult(outcome=_success(progress, registration, emission), effects=effects)
 
 
 def source_of(unit: IngestUnit, read: Evidence) -> SourceObject:
@@ -307,6 +295,24 @@ def _effects(
         replaces=registration.replaces,
         provenance=emission.provenance,
         events=lineage if event is None else (event, *lineage),
+    )
+
+
+def _success(
+    progress: _Progress,
+    registration: stac_register.Registration,
+    emission: provenance_emit.Emission,
+) -> Outcome:
+    """Report what the operators made."""
+    return Outcome(
+        **progress.fields,
+        stac_item_id=registration.item.item_id,
+        stac_collection_id=registration.item.collection_id,
+        stac_item_href=registration.href,
+        item_sha256=registration.item.sha256,
+        provenance_sha256=emission.provenance.sha256,
+        prov_activity_id=emission.provenance.activity_id,
+        openlineage_run_id=emission.openlineage_run_id,
     )
 
 
