@@ -112,7 +112,7 @@ REASONS = {
     "datasets new": "prints a file to begin with; it is edited and kept where one works",
     "db backup": "copies files of the machine where it is typed to a folder there",
     "db migrate": "changes the tables that this server stands on; it is run before the server",
-    "demo": "makes a store of its own, with processes that it kills",
+    "demo": "makes a store of its own, and plays a feed to it",
     "follow": "a process that runs on and on, beside the server",
     "ingest": "a process that runs on and on; its workers must not share the server's fate",
     "init": "writes a configuration file where one works",

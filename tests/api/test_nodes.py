@@ -57,13 +57,17 @@ def test_runs_are_told_as_the_command_tells_them(
     for path, words in (
         ("/runs", ("runs",)),
         ("/runs?status=failed", ("runs", "--status", "failed")),
-        ("/runs?limit=2", ("runs", "--limit", "2")),
         ("/runs/good", ("show", "good")),
         ("/runs/good?node=flaky", ("show", "good", "flaky")),
         ("/cache", ("cache", "stats")),
     ):
         told = here("nodes", *words, "--dir", str(folder)).json
         assert vera.get(f"{API}{path}").json() == told, path
+    newest = vera.get(f"{API}/runs?limit=2")
+    assert newest.json()["runs"] == here("nodes", "runs", "--dir", str(folder)).json["runs"][:2]
+    older = vera.get(newest.links["next"]["url"]).json()
+    assert [each["run_id"] for each in older["runs"]] == ["hit", "good"]
+    assert older["next_cursor"] is None
     budgets = here("nodes", "budget", "--dir", str(folder)).json["pipelines"]
     assert vera.get(f"{API}/budgets").json()["pipelines"] == budgets
     assert vera.get(f"{API}/runs/none").json()["code"] == "node_run_unknown"

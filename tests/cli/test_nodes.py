@@ -134,14 +134,18 @@ def test_runs_are_listed_newest_first(folder: Path) -> None:
 
 def test_runs_are_chosen_by_status_and_number(folder: Path) -> None:
     """The limit counts what is shown, not what was looked at; another folder has none of them."""
-    limited = nodes(folder, "runs", "--status", "succeeded", "--limit", "1").json
-    by_status, more = limited["runs"], limited["more"]
-    assert ([each["run_id"] for each in by_status], more) == (["hit"], True)
-    assert nodes(folder.parent, "runs").json == {"runs": [], "more": False}
+    page = ("runs", "--status", "succeeded", "--limit", "1")
+    first = nodes(folder, *page).json
+    assert ([each["run_id"] for each in first["runs"]], first["next_cursor"]) == (["hit"], "hit")
+    second = nodes(folder, *page, "--after", "hit").json
+    assert ([each["run_id"] for each in second["runs"]], second["next_cursor"]) == (["good"], None)
+    assert nodes(folder.parent, "runs").json == {"runs": [], "next_cursor": None}
+    none = tallgrass("nodes", "runs", "--dir", str(folder), "--after", "gone")
+    assert (none.code, "there is no run 'gone'" in none.err) == (1, True)
     told = tallgrass("nodes", "runs", env={"TALLGRASS_NODES_FOLDER": str(folder)})
     assert [line.split()[0] for line in told.out.splitlines()[1:]] == ["asks", "bad", "hit", "good"]
     some = tallgrass("nodes", "runs", "--dir", str(folder), "--limit", "3").out
-    assert some.splitlines()[-1] == "There are more: --limit 6 shows older ones too."
+    assert some.splitlines()[-1] == "More: --after hit"
     none = tallgrass("nodes", "runs", "--dir", str(folder), "--status", "damaged").out
     assert none.strip() == f"No run below {folder} is damaged."
 

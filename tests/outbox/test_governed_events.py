@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tallgrass.errors import GuardRefused, PayloadRefused
 from tallgrass.governance.policy import GovernanceDefaults, Policies, Policy
 from tallgrass.outbox.payload_rules import PayloadRules
-from tallgrass.outbox.publication import Event, Prepared, prepare
+from tallgrass.outbox.publication import Artifact, Event, Prepared, prepare
 from tallgrass.outbox.routing import Routing
 from tests.support.events import MemorySink, event_id, write
 from tests.support.outbox_roles import open_dispatcher
@@ -20,6 +20,7 @@ from tests.support.outbox_roles import open_dispatcher
 if TYPE_CHECKING:
     from tests.support.backends import Backend
 
+CHECKSUM = f"sha256:{'0' * 64}"
 PLACE = {"lon": -95.235123, "lat": 38.971234}
 
 
@@ -116,6 +117,29 @@ def test_the_policy_says_how_exact_places_are(
         degrees = rules.get("masking_degrees")
         noted = {"method": "degree-grid", "degrees": degrees} if degrees else None
         assert payload.get("masking") == noted
+
+
+@pytest.mark.conformance("OB-6.1")
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"subject": "well 38.97172,-95.23531"},
+        {"idempotency_key": "well:N38.97172W095.23531"},
+        {"artifact": Artifact(uri="s3://wells/lat38.97172_lon-95.23531.nc", checksum=CHECKSUM)},
+    ],
+)
+def test_what_travels_beside_a_payload_tells_no_place_more_exactly(named: dict[str, Any]) -> None:
+    """They are names, so they are not rounded but refused, and never repeated; coarse ones pass."""
+    field = next(iter(named)).replace("artifact", "artifact.uri")
+    for known, label in ((policies(masking_degrees=0.1), "public"), (None, "sensitive")):
+        with pytest.raises(PayloadRefused) as refused:
+            prepared(known, care_label=label, payload={"depth": 3}, **named)
+        assert refused.value.code == "payload_sensitive"
+        assert str(refused.value).startswith(f"{field}: ")
+        assert "38.97" not in str(refused.value)
+    assert prepared(policies(), **named).facts.care_label == "public"
+    coarse = prepared(policies(masking_degrees=0.1), subject="well 39.0,-95.2")
+    assert coarse.subject == "well 39.0,-95.2"
 
 
 @pytest.mark.conformance("OB-6.1")

@@ -8,10 +8,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field
 
-from tallgrass.api.answers import OBJECTS, answer, documents, done
+from tallgrass.api.answers import NEXT_CURSOR, OBJECTS, answer, documents, done
 from tallgrass.api.bodies import Body, Words
 from tallgrass.api.filters import TEXT_MAX, Text
-from tallgrass.api.paging import LIMIT_MAX
+from tallgrass.api.paging import (
+    LIMIT_DEFAULT,
+    Cursor,
+    Limit,
+    decode_cursor,
+    encode_cursor,
+    next_link,
+)
 from tallgrass.api.problems import ACTING, documented
 from tallgrass.api.service import Here, Service
 from tallgrass.api.sign_in import Viewer, writer
@@ -27,8 +34,9 @@ from tallgrass.nodes.rebuild import forget_node
 from tallgrass.nodes.run_summary import RunStatus, RunSummary
 from tallgrass.views.text import plain
 
+_KIND = "node_runs"
 #: Journals that a request reads at most: one whose state is rare must not cost all of them.
-RUNS_MAX = 1000
+_RUNS_MAX = 1000
 #: How long a request waits for a run that is at work.
 _WAIT_S = 5.0
 _DEFAULT = BudgetPolicy()
@@ -43,7 +51,7 @@ Name = Annotated[Words, Field(max_length=TEXT_MAX)]
 @router.get(
     "/runs",
     responses=documented()
-    | documents("Runs, the newest first.", runs=OBJECTS, more={"type": "boolean"}),
+    | documents("A page of runs, the newest first.", runs=OBJECTS, next_cursor=NEXT_CURSOR),
     response_class=Response,
 )
 def list_runs(
@@ -51,11 +59,26 @@ def list_runs(
     here: Here,
     _signed: Viewer,
     status: RunStatus | None = None,
-    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = 50,
+    limit: Limit = LIMIT_DEFAULT,
+    cursor: Cursor = None,
 ) -> Response:
-    """List runs among the newest thousand; `unfinished`: at work, waiting, or cut off."""
-    found, more = newest_runs(folder_of(here), status, limit, among=RUNS_MAX)
-    return answer(request, {"runs": plain(found), "more": more})
+    """List runs; `unfinished`: at work, waiting, or cut off.
+
+    A page looks at a thousand runs at most: where few have the status it may be short, even empty,
+    and still have a `next_cursor`.
+    """
+    found, following = read_runs(here, status, limit=limit, cursor=cursor)
+    document = {"runs": plain(found), "next_cursor": following}
+    return answer(request, document, headers=next_link(request, following))
+
+
+def read_runs(
+    here: Service, status: RunStatus | None, *, limit: int, cursor: str | None
+) -> tuple[list[RunSummary], str | None]:
+    """Return a page of runs, and the cursor of the next."""
+    after = decode_cursor(_KIND, cursor)
+    found, place = newest_runs(folder_of(here), status, limit, after=after, among=_RUNS_MAX)
+    return found, place and encode_cursor(_KIND, place)
 
 
 @router.get(

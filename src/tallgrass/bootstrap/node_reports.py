@@ -1,28 +1,44 @@
 """Reads the journals of reliable nodes, for the command line, the API and the pages."""
 
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tallgrass.errors import InvalidInput, TallgrassError, did_you_mean
+from tallgrass.errors import InvalidInput, NodeRunUnknown, TallgrassError, did_you_mean
 from tallgrass.nodes.error_budget import ErrorBudgets, as_json_value
 from tallgrass.nodes.run_summary import RunStatus, RunSummary, summary_of, task_document
 from tallgrass.nodes.wal_store import WalStore
 
 
 def newest_runs(
-    root: Path, wanted: RunStatus | None, limit: int, *, among: int | None = None
-) -> tuple[list[RunSummary], bool]:
-    """Return the newest runs with the wanted status, and whether there are more of them.
+    root: Path,
+    wanted: RunStatus | None,
+    limit: int,
+    *,
+    after: str | None = None,
+    among: int | None = None,
+) -> tuple[list[RunSummary], str | None]:
+    """Return a page of runs with the wanted status, newest first, and the run it ended with.
 
-    No more journals are read than it takes. With `among`, only that many of the newest runs are
-    looked at, however few of them have the status.
+    That run is None on the last page. No more journals are read than it takes. With `among`, a page
+    looks at so many of them at most: it may be short, even empty, and others follow all the same.
     """
     wal = WalStore(root / "wal")
-    found = (_summary(wal, run_id) for run_id in islice(wal.newest_run_ids(), among))
-    wished = list(islice((each for each in found if wanted in {None, each.status}), limit + 1))
-    return wished[:limit], len(wished) > limit
+    run_ids = wal.newest_run_ids()
+    if after is not None:
+        if after not in run_ids:
+            raise NodeRunUnknown(f"there is no run {after!r} below {root}")
+        run_ids = run_ids[run_ids.index(after) + 1 :]
+    looked_at = run_ids[:among]
+    found: list[RunSummary] = []
+    for run_id in looked_at:
+        summary = _summary(wal, run_id)
+        if wanted not in {None, summary.status}:
+            continue
+        if len(found) == limit:
+            return found, found[-1].run_id
+        found.append(summary)
+    return found, looked_at[-1] if len(looked_at) < len(run_ids) else None
 
 
 def _summary(wal: WalStore, run_id: str) -> RunSummary:

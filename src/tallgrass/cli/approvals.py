@@ -34,7 +34,7 @@ from tallgrass.views.governance import approval_document
     ),
 )
 def command() -> None:
-    """What may be done once, as somebody else agreed: request, approve, reject, list."""
+    """What may be done once, as somebody else agreed: request, approve, reject, list, show."""
 
 
 @command.command(
@@ -56,7 +56,7 @@ def command() -> None:
     "units",
     metavar="WAL_ID",
     multiple=True,
-    help="A quarantined unit to be released; can be given several times.",
+    help="A quarantined unit to be released; repeatable.",
 )
 @click.option("--reason", required=True, help="Why; shown to the approver and kept.")
 @output_option

@@ -33,7 +33,9 @@ def command() -> None:
         "tallgrass aws plan --dataset nexrad-l2 --prefix '*/KTLX/*'",
     )
 )
-@click.option("--dataset", "ids", metavar="ID", multiple=True, required=True, help="Repeatable.")
+@click.option(
+    "--dataset", "ids", metavar="ID", multiple=True, required=True, help="A dataset; repeatable."
+)
 @click.option(
     "--prefix",
     "prefixes",

@@ -45,7 +45,9 @@ from tallgrass.views.times import time_or_date
         "tallgrass backfill --dataset goes-glm --listing inventory/manifest.json",
     ),
 )
-@click.option("--dataset", required=True, help="The dataset; keys of others are passed over.")
+@click.option(
+    "--dataset", required=True, metavar="ID", help="The dataset; keys of others are passed over."
+)
 @click.option("--since", metavar="TIME", help="Data that start at or after this time or date.")
 @click.option("--until", metavar="TIME", help="Data that start before this time or date.")
 @prefix_option

@@ -16,8 +16,8 @@ from tallgrass.governance.references import Reference, ReferenceKind
 from tallgrass.views.governance import reference_document, reference_state
 
 
-def reference_group(kind: ReferenceKind, name: str, example: str) -> click.Group:
-    """Return the commands for one kind of reference."""
+def reference_group(kind: ReferenceKind, name: str, example: str, title: str) -> click.Group:
+    """Return the commands for one kind of reference, with the reference and title of an example."""
     help_text = {
         ReferenceKind.CHANGE: "Change records, which a replay refers to: open, list, show, close.",
         ReferenceKind.INCIDENT: "Incidents, which a replay refers to: open, list, show, close.",
@@ -25,20 +25,20 @@ def reference_group(kind: ReferenceKind, name: str, example: str) -> click.Group
     group = click.Group(
         name=name,
         help=help_text,
-        epilog=examples(f"tallgrass {name} open {example} --title 'New calibration'"),
+        epilog=examples(f"tallgrass {name} open {example} --title '{title}'"),
     )
-    group.add_command(_open_command(kind, name, example))
+    group.add_command(_open_command(kind, name, example, title))
     group.add_command(_list_command(kind, name, example))
     group.add_command(_show_command(kind, name, example))
     group.add_command(_close_command(kind, name, example))
     return group
 
 
-def _open_command(kind: ReferenceKind, name: str, example: str) -> click.Command:
+def _open_command(kind: ReferenceKind, name: str, example: str, title: str) -> click.Command:
     @click.command(
         name="open",
         help=f"Open {kind.words} under a reference of your choice, such as {example}.",
-        epilog=examples(f"tallgrass {name} open {example} --title 'New calibration'"),
+        epilog=examples(f"tallgrass {name} open {example} --title '{title}'"),
     )
     @click.argument("ref")
     @click.option("--title", required=True, help="What it is, in one line.")
@@ -169,4 +169,4 @@ def _show_page(page: list[Reference], next_cursor: str | None) -> None:
         say(f"More: --after {next_cursor}", style="dim")
 
 
-command = reference_group(ReferenceKind.CHANGE, "changes", "CHG-2041")
+command = reference_group(ReferenceKind.CHANGE, "changes", "CHG-2041", "New calibration")

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import click
 
 from tallgrass.cli.identity import TOKEN_VARIABLE
 from tallgrass.cli.invocation import Invocation, examples, pass_invocation
+from tallgrass.cli.serving import address_of, run_server
 from tallgrass.errors import ConfigError, Refused
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Mapping
-    from types import FrameType
-
     from fastapi import FastAPI
 
     from tallgrass.api.service import Service
@@ -48,7 +43,14 @@ _GRACE_S = 10
     show_default=True,
     help="Port to answer at; 0 takes a free one.",
 )
-@click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A further host name.")
+@click.option(
+    "--allow-host",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A further name by which browsers may ask for the console; repeatable "
+    "(console.allowed_hosts).",
+)
 @click.option("--tls-certificate", metavar="FILE", help="Answer by HTTPS, with this certificate.")
 @click.option("--tls-key", metavar="FILE", help="The certificate's key.")
 @click.option(
@@ -92,9 +94,20 @@ def command(  # noqa: PLR0913 - one an option
 
         with listen(host, port) as listener:
             link = urlencode({"link": service.sessions.make_link(actor)})
-            address = f"{'http' if tls is None else 'https'}://{_address(listener)}"
-            server = {"proxy_headers": behind_proxy, **_encryption(tls)}
-            _run(app, service, listener, f"Console: {address}/sign-in?{link}", server)
+            address = f"{'http' if tls is None else 'https'}://{address_of(listener)}"
+            run_server(
+                app,
+                listener,
+                f"Console: {address}/sign-in?{link}",
+                # So that the first page finds figures already.
+                begun=service.figures.start,
+                # Live streams would keep it from ending.
+                ending=service.figures.end_listening,
+                server_header=False,
+                proxy_headers=behind_proxy,
+                timeout_graceful_shutdown=_GRACE_S,
+                **_encryption(tls),
+            )
     finally:
         service.close()
 
@@ -146,49 +159,3 @@ def _actor(service: Service) -> Actor | None:
             return None
     with service.writing.lent() as stores:
         return stores.actors.authenticate(token, action="console")
-
-
-def _run(
-    app: FastAPI,
-    service: Service,
-    listener: socket.socket,
-    told: str,
-    server: Mapping[str, Any],
-) -> None:
-    import uvicorn  # noqa: PLC0415 - optional extra
-
-    class Server(uvicorn.Server):
-        """Prints its address once it answers, and ends the live streams before it stops."""
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            # So that the first page finds figures already.
-            service.figures.start()
-            if self.started:
-                click.echo(told)
-                sys.stdout.flush()
-
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            service.figures.end_listening()
-            await super().shutdown(sockets)
-
-    def stopped(_number: int, _frame: FrameType | None) -> None:
-        """Do nothing: uvicorn has stopped already when it passes the signal on."""
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stopped)
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        lifespan="off",
-        server_header=False,
-        timeout_graceful_shutdown=_GRACE_S,
-        **server,
-    )
-    Server(config).run(sockets=[listener])
-
-
-def _address(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

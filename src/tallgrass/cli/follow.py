@@ -52,7 +52,10 @@ _INCOMPLETE = 1
     ),
 )
 @click.option(
-    "--dataset", required=True, help="The dataset that is listed; the work is on all that is due."
+    "--dataset",
+    required=True,
+    metavar="ID",
+    help="The dataset that is listed; the work is on all that is due.",
 )
 @click.option(
     "--since",
@@ -67,7 +70,7 @@ _INCOMPLETE = 1
     type=FiniteRange(0.1, 86_400),
     default=30.0,
     show_default=True,
-    metavar="S",
+    metavar="SECONDS",
     help="Seconds from one listing to the next.",
 )
 @click.option("--store", metavar="URL", help="Ledger and catalog (database.url).")

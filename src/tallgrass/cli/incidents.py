@@ -3,4 +3,4 @@
 from tallgrass.cli.changes import reference_group
 from tallgrass.governance.references import ReferenceKind
 
-command = reference_group(ReferenceKind.INCIDENT, "incidents", "INC-7")
+command = reference_group(ReferenceKind.INCIDENT, "incidents", "INC-7", "No lightning since noon")

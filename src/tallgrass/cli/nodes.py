@@ -10,8 +10,8 @@ from tallgrass.bootstrap.node_reports import newest_runs, read_run
 from tallgrass.cli.invocation import (
     Invocation,
     examples,
-    limit_option,
     output_option,
+    page_options,
     pass_invocation,
 )
 from tallgrass.cli.nodes_budget import budget
@@ -40,7 +40,7 @@ _WAIT_S = 2.0
     ),
 )
 def command() -> None:
-    """Reliable nodes: runs, show, rebuild, budget, plan-clear, clear-failed, cache."""
+    """Reliable nodes: runs, show, rebuild, budget, plan-clear, clear-failed, plan-rerun, cache."""
 
 
 @command.command(
@@ -54,11 +54,17 @@ def command() -> None:
     type=click.Choice([each.value for each in RunStatus]),
     help="Only runs that stand so.",
 )
-@limit_option("Runs at most; the newest first.")
+@page_options("Runs")
 @output_option
 @pass_invocation
-def runs(
-    invocation: Invocation, *, folder: str | None, status: str | None, limit: int, as_json: bool
+def runs(  # noqa: PLR0913 - one an option
+    invocation: Invocation,
+    *,
+    folder: str | None,
+    status: str | None,
+    limit: int,
+    after: str | None,
+    as_json: bool,
 ) -> None:
     """List runs, the newest first.
 
@@ -67,11 +73,11 @@ def runs(
     """
     root = nodes_folder(invocation, folder)
     wanted = None if status is None else RunStatus(status)
-    found, more = newest_runs(root, wanted, limit)
+    found, next_cursor = newest_runs(root, wanted, limit, after=after)
     if as_json:
-        print_json({"runs": plain(found), "more": more})
+        print_json({"runs": plain(found), "next_cursor": next_cursor})
     else:
-        show_runs(found, root, status=status, more=more)
+        show_runs(found, root, status=status, next_cursor=next_cursor)
 
 
 @command.command(

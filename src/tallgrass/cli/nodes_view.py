@@ -21,8 +21,10 @@ _STYLES = {
 _SHORT = 16
 
 
-def show_runs(found: Sequence[RunSummary], root: Path, *, status: str | None, more: bool) -> None:
-    """Print runs under their columns, and that there are more."""
+def show_runs(
+    found: Sequence[RunSummary], root: Path, *, status: str | None, next_cursor: str | None
+) -> None:
+    """Print runs under their columns, and where the next page begins."""
     if not found:
         say(f"No run below {root}{f' is {status}' if status else ''}.")
         return
@@ -36,8 +38,8 @@ def show_runs(found: Sequence[RunSummary], root: Path, *, status: str | None, mo
         right=("nodes", "tasks", "attempts", "failed"),
         wide=("problem",),
     )  # fmt: skip
-    if more:
-        say(f"There are more: --limit {2 * len(found)} shows older ones too.", style="dim")
+    if next_cursor is not None:
+        say(f"More: --after {next_cursor}", style="dim")
 
 
 def show_run(summary: RunSummary, tasks: Sequence[Mapping[str, Any]]) -> None:

@@ -82,7 +82,7 @@ _GRACE_S_MAX = 36_500 * 86_400
 @click.option(
     "--plan-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
+    metavar="FOLDER",
     help="Write what would mend it: all findings, objects to backfill, units to replay.",
 )
 @objects_option

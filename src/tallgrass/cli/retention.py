@@ -47,7 +47,7 @@ def _kind_option(*more: str) -> Callable[[click.decorators.FC], click.decorators
         "kinds",
         type=click.Choice([*(kind.value for kind in ArchiveKind), *more]),
         multiple=True,
-        help="Only rows of this kind; can be given several times.",
+        help="Only rows of this kind; repeatable.",
     )
 
 

@@ -30,20 +30,20 @@ OBJECTS_NAME, MESSAGES_NAME = "objects", "messages"
 _SEND_AT_ONCE = 500
 
 _SHARES = {
-    "overwritten": "units written again under the same key",
-    "stale": "units whose first write is announced after the second",
-    "truncated": "units whose object breaks off",
-    "zero_bytes": "units whose object is empty",
-    "missing": "units whose object is not there",
-    "late": "units that are announced before their object is there",
-    "duplicated": "messages that come twice",
-    "reordered": "messages that come late",
-    "poison": "messages that cannot be understood",
-    "deletions": "messages that announce a deletion",
-    "sidecars": "messages about files that are no data",
-    "test_events": "messages that a bucket sends as a test",
-    "raw_delivery": "messages without the SNS envelope",
-    "two_records": "messages that announce two objects",
+    "overwritten": "Units written again under the same key",
+    "stale": "Units whose first write is announced after the second",
+    "truncated": "Units whose object breaks off",
+    "zero_bytes": "Units whose object is empty",
+    "missing": "Units whose object is not there",
+    "late": "Units that are announced before their object is there",
+    "duplicated": "Messages that come twice",
+    "reordered": "Messages that come late",
+    "poison": "Messages that cannot be understood",
+    "deletions": "Messages that announce a deletion",
+    "sidecars": "Messages about files that are no data",
+    "test_events": "Messages that a bucket sends as a test",
+    "raw_delivery": "Messages without the SNS envelope",
+    "two_records": "Messages that announce two objects",
 }
 
 
@@ -57,7 +57,7 @@ def _share_options(function: Callable[..., None]) -> Callable[..., None]:
             default=each.default,
             show_default=True,
             metavar="SHARE",
-            help=f"{_SHARES[each.name].capitalize()}.",
+            help=f"{_SHARES[each.name]}.",
         )(function)
     return function
 

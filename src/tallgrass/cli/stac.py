@@ -33,7 +33,8 @@ def collections() -> None:
 def refresh(invocation: Invocation, *, as_json: bool) -> None:
     """Renew extents and summaries from the items, and words from the dataset files.
 
-    Run it now and then: collections do not change while items come in.
+    Extents follow the items by themselves and only grow. This also shrinks them where items no
+    longer reach as far, and renews words after a dataset file or a policy changed.
     """
     from tallgrass.bootstrap.catalog import refresh_collections  # noqa: PLC0415
     from tallgrass.bootstrap.datasets import open_catalogue  # noqa: PLC0415 - loads the drivers

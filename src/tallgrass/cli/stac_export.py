@@ -63,10 +63,10 @@ class _Written:
     show_default=True,
     help="A folder of STAC files, one item a line, or one GeoParquet file.",
 )
-@click.option("--dir", "folder", metavar="DIR", help="Where a static catalog goes to.")
+@click.option("--dir", "folder", metavar="FOLDER", help="Where a static catalog goes to.")
 @click.option("--file", "file", metavar="FILE|-", help="Where ndjson or geoparquet goes to.")
 @click.option("--replace", is_flag=True, help="Replace an earlier static catalog there.")
-@click.option("--collection", "collections", multiple=True, help="Only of this; may be repeated.")
+@click.option("--collection", "collections", multiple=True, help="Only of this; repeatable.")
 @click.option("--bbox", metavar="W,S,E,N", help="Only items that lie there, at least in part.")
 @click.option(
     "--datetime",

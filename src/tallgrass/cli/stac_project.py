@@ -37,7 +37,7 @@ EVERY_S = 5.0
         "tallgrass stac project --rebuild --collection goes-abi-l2-cmi",
     )
 )
-@click.option("--collection", "collections", multiple=True, help="Only this; may be repeated.")
+@click.option("--collection", "collections", multiple=True, help="Only this; repeatable.")
 @click.option(
     "--batch",
     type=click.IntRange(1, BATCH_MAX),

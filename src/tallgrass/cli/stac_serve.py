@@ -1,13 +1,9 @@
 """``tallgrass stac serve``: the catalog as a STAC API, read only."""
 
-import signal
-import socket
-import sys
-from types import FrameType
-
 import click
 
 from tallgrass.cli.invocation import Invocation, examples, pass_invocation
+from tallgrass.cli.serving import address_of, run_server
 
 PORT = 8080
 
@@ -37,37 +33,6 @@ def serve(invocation: Invocation, *, host: str, port: int) -> None:
     app, catalog = open_api(invocation.config)
     try:
         with listen(host, port) as listener:
-            _run(app, listener)
+            run_server(app, listener, f"STAC API: http://{address_of(listener)}/")
     finally:
         catalog.close()
-
-
-def _run(app: object, listener: socket.socket) -> None:
-    import uvicorn  # noqa: PLC0415 - optional extra
-
-    class Server(uvicorn.Server):
-        """Prints its address once it answers."""
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            if self.started:
-                click.echo(f"STAC API: {_url(listener)}")
-                sys.stdout.flush()
-
-    def stopped(_number: int, _frame: FrameType | None) -> None:
-        """Do nothing: uvicorn has stopped already when it passes the signal on."""
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stopped)
-    config = uvicorn.Config(
-        app,  # type: ignore[arg-type] # an ASGI application
-        log_level="warning",
-        access_log=False,
-        lifespan="off",
-    )
-    Server(config).run(sockets=[listener])
-
-
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"

@@ -33,17 +33,17 @@ _LINES = {".jsonl", ".ndjson"}
     "folders",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="A folder of extension schemas; may be repeated.",
+    metavar="FOLDER",
+    help="A folder of extension schemas; repeatable.",
 )
 @click.option("--fetch", is_flag=True, help="Fetch schemas that are found nowhere, and keep them.")
 @click.option(
     "--cache",
     type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
+    metavar="FOLDER",
     help="Where fetched schemas are kept. Default: the user's cache folder.",
 )
-@click.option("--collection", "collections", multiple=True, help="Only of this; may be repeated.")
+@click.option("--collection", "collections", multiple=True, help="Only of this; repeatable.")
 @output_option
 @pass_invocation
 def validate(

@@ -49,7 +49,7 @@ def _scopes_and_datasets(function: click.decorators.FC) -> click.decorators.FC:
             type=click.Choice([scope.value for scope in SwitchScope]),
             multiple=True,
             required=True,
-            help="What is stopped; can be given several times.",
+            help="What is stopped; repeatable.",
         ),
         click.option("--dataset", "datasets", metavar="ID", multiple=True, help="Of this dataset."),
         click.option("--all", "everything", is_flag=True, help="Of all datasets."),

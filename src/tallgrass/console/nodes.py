@@ -5,13 +5,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from tallgrass.api.nodes import RUNS_MAX, folder_of, run_of
-from tallgrass.api.paging import LIMIT_DEFAULT
+from tallgrass.api.nodes import folder_of, read_runs, run_of
+from tallgrass.api.paging import LIMIT_DEFAULT, Cursor
 from tallgrass.api.service import Here
 from tallgrass.api.sign_in import Viewer
-from tallgrass.bootstrap.node_reports import newest_runs, read_budgets
+from tallgrass.bootstrap.node_reports import read_budgets
 from tallgrass.clock import parse_instant
-from tallgrass.console.pages import page
+from tallgrass.console.pages import next_page, page
 from tallgrass.nodes.cache_store import FolderCache
 from tallgrass.nodes.error_budget import BudgetPolicy, ErrorBudgets
 from tallgrass.nodes.run_summary import RunStatus
@@ -29,18 +29,20 @@ def show_runs(
     here: Here,
     signed: Viewer,
     status: Annotated[str, Query(max_length=_TEXT_MAX)] = "",
+    cursor: Cursor = None,
 ) -> Response:
-    """List the newest runs, and how much failure each pipeline has left."""
+    """List runs, the newest first, and how much failure each pipeline has left."""
     root = folder_of(here)
     wanted = RunStatus(status) if status in set(RunStatus) else None
+    found, following = read_runs(here, wanted, limit=LIMIT_DEFAULT, cursor=cursor)
     budgets = ErrorBudgets(root / "outcomes", policy=BudgetPolicy())
     return page(
         request,
         "nodes.html",
         signed=signed,
         place=PLACE,
-        runs=newest_runs(root, wanted, LIMIT_DEFAULT, among=RUNS_MAX)[0],
-        limit=LIMIT_DEFAULT,
+        runs=found,
+        following=next_page(PATH, {"status": wanted and wanted.value}, following),
         given=status,
         statuses=[each.value for each in RunStatus],
         budgets=read_budgets(budgets, root),

@@ -69,7 +69,7 @@ def payload_bytes(
 
     Restricted data need a reference; sovereignty travels where it is declared. Places are made as
     coarse as the rules ask for, and the payload says so. `beside` are texts by name that consumers
-    get with the payload: they must be as harmless.
+    get with the payload: they must be as harmless, and tell no place more exactly than it.
     """
     if care_label == RESTRICTED and not governance_ref:
         raise PayloadRefused(
@@ -82,7 +82,7 @@ def payload_bytes(
     if sovereignty:
         _embed(document, SOVEREIGNTY, dict(sovereignty))
     body = _plain_json(document)
-    masked = _masked(document, care_label, rules.masking)
+    masked = _masked(document, care_label, rules.masking, beside)
     if masked is not document:
         body = canonical_bytes(masked)
     if len(body) > rules.bytes_max:
@@ -101,15 +101,26 @@ def _embed(document: dict[str, Any], key: str, value: object) -> None:
         raise PayloadRefused(f"the payload's {key} is not that of the event")
 
 
-def _masked(document: dict[str, Any], care_label: str, policy: MaskingPolicy) -> Mapping[str, Any]:
-    if policy.tier_of(document, care_label) is None:
+def _masked(
+    document: dict[str, Any], care_label: str, policy: MaskingPolicy, beside: Mapping[str, str]
+) -> Mapping[str, Any]:
+    """Return the document with coarser places; texts beside it are names, and so are refused."""
+    told = {"payload": document, "beside": beside}
+    if policy.tier_of(told, care_label) is None:
         return document
-    masked: Masked = mask(document, care_label, policy)
+    masked: Masked = mask(told, care_label, policy)
     if masked.tier is None:
         return document
+    coarse = masked.document["beside"]
+    if exact := [name for name, text in beside.items() if coarse[name] != text]:
+        raise PayloadRefused(
+            f"{', '.join(exact)}: a place must not be told more exactly than to "
+            f"{masked.tier.degrees:g}°; write it as coarse, or leave it out",
+            code="payload_sensitive",
+        )
     if MASKING in document:
         raise PayloadRefused(f"the payload's {MASKING} is written by the outbox; leave it out")
-    return {**masked.document, MASKING: masking_note(masked.tier.degrees)}
+    return {**masked.document["payload"], MASKING: masking_note(masked.tier.degrees)}
 
 
 def masking_note(degrees: float) -> dict[str, object]:
