@@ -14,6 +14,7 @@ PUBLIC: dict[str, tuple[str, ...]] = {
     "tallgrass.outbox": (),
     "tallgrass.outbox.inbox": (),
     "tallgrass.bootstrap.publishing": ("open_publisher",),
+    "tallgrass.governance.masking": ("MaskingPolicy", "ProtectedArea", "Tier"),
     "tallgrass.sinks.protocol": ("Sink", "Delivered", "Undelivered"),
     "tallgrass.sinks.options": ("Options",),
     "tallgrass.nodes": (),
@@ -24,7 +25,9 @@ PUBLIC: dict[str, tuple[str, ...]] = {
     "tallgrass.nodes.error_budget": ("ErrorBudgets",),
     "tallgrass.nodes.lineage": ("Lineage", "FileLineage"),
     "tallgrass.bootstrap.nodes": ("open_node_runner",),
+    "tallgrass.bootstrap.node_lineage": ("OutboxLineage",),
     "tallgrass.config": ("load_config",),
+    "tallgrass.errors": ("TallgrassError",),
 }
 
 

@@ -28,9 +28,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, interrupt
 
 from tallgrass.errors import TallgrassError
-from tallgrass.nodes import NodeHooks, NodeRunner, current_node
-from tallgrass.nodes.compensation import Compensations
-from tallgrass.nodes.effects import effect
+from tallgrass.nodes import Compensations, NodeHooks, NodeRunner, current_node, effect
 from tallgrass.nodes.graphs import reliable
 
 if TYPE_CHECKING:

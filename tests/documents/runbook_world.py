@@ -13,6 +13,7 @@ import os
 import re
 import shlex
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -31,7 +32,6 @@ from tests.support.builders import failure, unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import timedelta
     from pathlib import Path
 
     from tests.support.backends import Backend
@@ -40,6 +40,8 @@ RUNBOOKS = DOCS / "replay" / "runbooks"
 #: Ten objects of one satellite, every 20 seconds from noon on; and one of another dataset.
 OBJECTS: list[Thing] = [thing(2 * number) for number in range(10)]
 FORECAST = thing(0, dataset="hrrr")
+#: Promises are judged over the last 30 days: these are not long ago.
+SOON = OBJECTS[0].place.start + timedelta(days=1)
 
 _CONFIG = """
 env = "prod"
@@ -109,6 +111,7 @@ class World:
         with (
             contextlib.chdir(self.folder),
             mock.patch.dict(os.environ, environment(**token, **self.variables), clear=True),
+            mock.patch("tallgrass.cli.slo.system_clock", lambda: SOON),
             contextlib.redirect_stdout(streams[0]),
             contextlib.redirect_stderr(streams[1]),
         ):

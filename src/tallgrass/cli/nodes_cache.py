@@ -45,7 +45,7 @@ def stats(invocation: Invocation, *, folder: str | None, as_json: bool) -> None:
     if as_json:
         print_json(plain(found))
     else:
-        _say(f"{found.entries:,} results, {found.bytes:,} bytes; at most {found.bytes_max:,}.")
+        say(f"{found.entries:,} results, {found.bytes:,} bytes; at most {found.bytes_max:,}.")
 
 
 @cache.command(
@@ -109,8 +109,4 @@ def _removed(opened: FolderCache, removed: int, *, as_json: bool) -> None:
     if as_json:
         print_json({"removed": removed, **plain(left)})
     else:
-        _say(f"Removed {removed:,} results; {left.entries:,} are left, {left.bytes:,} bytes.")
-
-
-def _say(text: str) -> None:
-    say(text)
+        say(f"Removed {removed:,} results; {left.entries:,} are left, {left.bytes:,} bytes.")

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from tallgrass.bootstrap.replay_runs import find_run, page_of_runs, replayed_records
+from tallgrass.bootstrap.replay_runs import find_run, page_of_runs, replayed_records, report_run
 from tallgrass.cli.invocation import (
     Invocation,
     examples,
@@ -16,7 +16,7 @@ from tallgrass.cli.replay_run import going_on, show_report
 from tallgrass.cli.tables import say, show_table
 from tallgrass.cli.text import print_json, printable
 from tallgrass.clock import format_instant
-from tallgrass.replay.run import RunRecord, report_of
+from tallgrass.replay.run import RunRecord
 from tallgrass.views.replays import run_document, run_record_document
 
 
@@ -73,7 +73,7 @@ def show_run(invocation: Invocation, run_id: str, *, with_records: bool, as_json
     """Tell what a run was for and what it has come to."""
     with invocation.stores(read_only=True) as stores:
         run = find_run(stores, run_id)
-        report = report_of(run, stores.replay_runs.counts(run))
+        report = report_run(stores, run)
         records = list(stores.replay_runs.records(run_id)) if with_records else []
     if as_json:
         rows = {"records": [run_record_document(each) for each in records]} if with_records else {}
