@@ -97,7 +97,7 @@ def test_an_object_keeps_its_record_after_a_corrected_grammar(backend: Backend) 
     assert renamed.wal_id != wal_id
     [receipt] = scene.announce(renamed)
     assert receipt.claim is not None
-    assert receipt.claim.wal_id == wal_id
+    assert (receipt.claim.wal_id, receipt.claim.unit.dataset) == (wal_id, "goes-glm")
     assert backend.sql("SELECT wal_id, dataset FROM wal_records") == [(wal_id, "goes-glm")]
 
 

@@ -13,6 +13,11 @@ from tallgrass.errors import InvalidInput
 GOES = (
     "GLM-L2-LCFA/2020/016/06/OR_GLM-L2-LCFA_G17_s20200160612000_e20200160612110_c20200160612335.nc"
 )
+#: A granule that begins in the last minute that a time can have, and ends in none.
+VIIRS_OF_THE_LAST_NIGHT = (
+    "VIIRS-DNB-GEO/9999/12/31/"
+    "GDNBO_j01_d99991231_t2359460_e0000176_b00001_c20260101000000000000_oebc_ops.h5"
+)
 
 
 def matched(bucket: str, key: str) -> KeyMatch:
@@ -215,6 +220,7 @@ def test_an_object_of_an_unknown_layout_is_a_unit(
         ("unidata-nexrad-level2", "2025/02/28/KDMX/KDMX20250228_245441_V06"),
         ("noaa-hrrr-bdp-pds", "hrrr.20240510/conus/hrrr.t24z.wrfsfcf02.grib2"),
         ("noaa-hrrr-bdp-pds", "hrrr.99991231/conus/hrrr.t23z.wrfsfcf02.grib2"),
+        ("noaa-nesdis-n20-pds", VIIRS_OF_THE_LAST_NIGHT),
     ],
 )
 def test_an_impossible_time_is_refused(bucket: str, key: str) -> None:

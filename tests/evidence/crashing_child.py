@@ -10,7 +10,7 @@ import time
 
 
 def main() -> None:
-    """Crash, hang, leave or talk nonsense, as the last digit of a file's size says."""
+    """Crash, hang, leave, talk nonsense or ask for bytes, as a size's last digit says."""
     while True:
         size = sys.stdin.buffer.read(8)
         if len(size) < 8:
@@ -24,6 +24,10 @@ def main() -> None:
             sys.exit(7)
         if kind == 4:
             sys.stdout.buffer.write(b"A" + struct.pack(">I", 2**31))
+        if kind == 5:
+            sys.stdout.buffer.write(b"R" + struct.pack(">QI", 0, 8))
+            sys.stdout.buffer.flush()
+            sys.stdin.buffer.read(struct.unpack(">I", sys.stdin.buffer.read(4))[0])
         answer = b'{"attributes": {"platform_ID": "G19"}}'
         sys.stdout.buffer.write(b"A" + struct.pack(">I", len(answer)) + answer)
         sys.stdout.buffer.flush()

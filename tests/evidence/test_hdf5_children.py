@@ -6,6 +6,7 @@ import gc
 import io
 import os
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -198,6 +199,21 @@ def test_a_crash_is_a_failure_with_a_code(size: int, said: str) -> None:
     assert said in failed.message
     children._answer_s_max = 60.0
     answer = children.read(Seen(b"", b"", 10), near=True)
+    children.close()
+    assert answer == {"attributes": {"platform_ID": "G19"}}
+
+
+def test_a_slow_store_is_no_fault_of_the_reader() -> None:
+    """Only the process's own time counts, not that of the ranges it asks for."""
+
+    def slowly(_at: int, length: int) -> bytes:
+        time.sleep(1.5)
+        return b"x" * length
+
+    children = Hdf5Children(1, program=CRASHING, answer_s_max=60.0)
+    children.read(Seen(b"", b"", 10), near=True)  # it has begun
+    children._answer_s_max = 1.0
+    answer = children.read(Seen(b"", b"", 5, slowly), near=True)
     children.close()
     assert answer == {"attributes": {"platform_ID": "G19"}}
 

@@ -78,6 +78,7 @@ def _message(data: bytes) -> object:
     found = parsed(data)
     # Whatever was understood has to be something: units, or why there are none.
     assert found.units or found.ignored or found.faults or found.poison
+    assert not any(fault.code == "internal_error" for fault in found.faults), found.faults
     return found
 
 

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tallgrass.datasets.catalogue import Catalogue, IgnoredKey, KeyMatch, default_catalogue
 from tallgrass.error_codes import registry
 from tallgrass.intake.message import Ignored
 from tallgrass.ledger.unit import EventMetadata, IngestUnit, ObjectReference
+from tests.datasets.test_key_grammars import VIIRS_OF_THE_LAST_NIGHT
 from tests.intake.notifications import GLM, HRRR, NEXRAD, SENT_AT, event, parsed, record, sns
 
 GLM_START = datetime(2025, 4, 7, 13, 0, 20, tzinfo=UTC)
@@ -278,6 +280,11 @@ POISONS: list[tuple[Any, str, str]] = [
     (event(record(object={"sequencer": "F" * 2000})), "invalid_input", "more than 1024"),
     (event(record(GLM.replace("_s2025097", "_s2025366"))), "invalid_time_range", "no day 366"),
     (
+        event(record(VIIRS_OF_THE_LAST_NIGHT, bucket="noaa-nesdis-n20-pds")),
+        "invalid_time_range",
+        "before it starts",
+    ),
+    (
         event(record(GLM.replace("_e2025097", "_e2024097"))),
         "invalid_time_range",
         "before it starts",
@@ -295,6 +302,28 @@ def test_what_cannot_be_understood_is_poison(body: Any, code: str, message: str)
     assert code in registry()
     assert message in found.poison.message
     assert found.poison.message.isprintable()
+
+
+class Broken(Catalogue):
+    """A catalogue with a fault of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(default_catalogue().datasets)
+
+    def route(self, provider: str, bucket: str, key: str) -> KeyMatch | IgnoredKey | None:
+        """Fail for one bucket alone."""
+        if bucket == "noaa-goes18":
+            raise ZeroDivisionError("a fault of ours")
+        return super().route(provider, bucket, key)
+
+
+def test_a_fault_of_ours_costs_one_record() -> None:
+    """It is poison, to be fed again once the fault is mended; its neighbour is a unit."""
+    found = parsed(event(record(), record(bucket="noaa-goes18")), catalogue=Broken())
+    assert [unit.object_uri for unit in found.units] == [f"s3://noaa-goes19/{GLM}"]
+    assert found.poison is not None
+    assert found.poison.code == "internal_error"
+    assert found.poison.message == "record 2 of 2: ZeroDivisionError: a fault of ours"
 
 
 def test_a_bad_record_poisons_only_itself() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tallgrass.error_codes import is_unit_code
 from tallgrass.evidence.reading import ReadFailure
 from tallgrass.governance.policy import GovernanceDefaults
 from tallgrass.ledger.outcome import Outcome, acceptable, require_valid
-from tallgrass.ledger.rules import LedgerRules
+from tallgrass.ledger.rules import DatasetException, LedgerRules
 from tallgrass.ledger.unit import ObjectReference
 from tallgrass.ledger.vocabulary import CheckStatus, Intent, ProvenanceStatus, StacStatus, Status
 from tallgrass.operators import (
@@ -135,6 +135,21 @@ def test_a_doubt_that_the_dataset_does_not_allow_is_a_failure() -> None:
     assert result.outcome.error_code == "unexpected_content_type"
     assert result.outcome.integrity_status is CheckStatus.SUSPECT
     assert run(reading=reading).outcome.error_code is None
+
+
+@pytest.mark.parametrize(
+    ("recorded", "code"), [("goes-glm", "unexpected_content_type"), ("glm", None)]
+)
+def test_exceptions_go_by_the_dataset_of_the_record(recorded: str, code: str | None) -> None:
+    """A unit that was recorded under another dataset is judged as the ledger will judge it."""
+    allowed = DatasetException(dataset="glm", approval_ref="CHG-1", allow_suspect=True)
+    context = scene.context(
+        rules=LedgerRules(allow_suspect=False, exceptions={allowed.dataset: allowed})
+    )
+    held = scene.claim()
+    held = replace(held, unit=replace(held.unit, dataset=recorded))
+    reading = scene.evidence(issues=("unexpected_content_type",))
+    assert run_chain(held, scene.glm(), reading, None, context).outcome.error_code == code
 
 
 def test_what_operators_found_is_kept_with_a_success() -> None:

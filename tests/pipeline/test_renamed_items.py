@@ -104,6 +104,16 @@ def test_a_policy_that_masks_places_reaches_items_that_are_there(
     assert_promises_hold(backend, replays)
 
 
+def test_a_renamed_item_widens_its_collection_too(backend: Backend, tmp_path: Path) -> None:
+    """What an item spans under its new id is noted in the commit, as for any item."""
+    replays = Replays(backend, tmp_path)
+    done = replays.succeeded(placed())
+    backend.sql("DELETE FROM stac_spans")
+    replays.config = replays.configured(MASKED)
+    replays.again(done, policy_ref="POL-9", expected=EVERYTHING)
+    assert backend.sql("SELECT DISTINCT collection_id FROM stac_spans") == [("wod",)]
+
+
 def test_what_masked_items_once_told_is_told_in_full_when_masking_ends(
     backend: Backend, tmp_path: Path
 ) -> None:

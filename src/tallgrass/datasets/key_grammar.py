@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from tallgrass.datasets.definition import Dataset, IgnoreRule, KeyLayout, TimeRule
 from tallgrass.datasets.key_times import UNKNOWN_START, span_of, time_of
@@ -162,7 +162,7 @@ def _end(rule: TimeRule, groups: Mapping[str, str | None], start: datetime) -> d
     end = time_of(rule, groups)
     if end >= start:
         return end
-    if rule.crosses_midnight and start - end < _DAY:
+    if rule.crosses_midnight and start - end < _DAY and end.date() < date.max:
         return end + _DAY
     raise InvalidInput(
         f"by its key it ends at {end.isoformat()}, before it starts at {start.isoformat()}",

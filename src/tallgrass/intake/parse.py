@@ -29,6 +29,7 @@ Records = list[tuple[Said, Opened]]
 #: A poison's message names the first faults and counts the rest.
 _FAULTS_NAMED_MAX = 3
 _FAULT_CHARS_MAX = 300
+_UNEXPECTED = "internal_error"
 #: Nothing else a sender says beside its event is kept, so it must look like nothing else.
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -65,6 +66,9 @@ def open_message(body: bytes, admit: Admission | None = None) -> Records | Parse
         return ParsedMessage(poison=fault, faults=(fault,))
     except TransientError as exc:
         return ParsedMessage(deferred=Deferred(code=exc.code, message=_told(exc)))
+    except Exception as exc:  # noqa: BLE001 - one odd message must not harm its neighbours
+        fault = Poison(code=_UNEXPECTED, message=_told(_unexpected(exc)))
+        return ParsedMessage(poison=fault, faults=(fault,))
 
 
 def understand(
@@ -185,6 +189,13 @@ def _unit(
         )
     except InvalidInput as exc:
         return exc
+    except Exception as exc:  # noqa: BLE001 - one odd record must not harm its neighbours
+        return _unexpected(exc)
+
+
+def _unexpected(exc: Exception) -> InvalidInput:
+    """Return a fault of ours as one of the message: it is kept, and fed again once it is mended."""
+    return InvalidInput(f"{type(exc).__name__}: {exc}", code=_UNEXPECTED)
 
 
 def _poison(number: int, records: int, fault: InvalidInput) -> Poison:

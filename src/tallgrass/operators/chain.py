@@ -161,7 +161,7 @@ def _run(
     description = metadata.description
     if description is None or metadata.report is not metadata_extract.OK:
         _note_issues(progress, metadata.report)
-        _require_passed(metadata.report, dataset.id, context)
+        _require_passed(metadata.report, claim, context)
     if description is None:
         raise _Stop(_UNEXPECTED, "no description, and no issue that says why")
     progress.end()
@@ -196,7 +196,8 @@ def _run(
         context=context,
     )
     fields["provenance_status"] = emission.status
-    if emission.status is not ProvenanceStatus.OK and not context.rules.allows_partial(dataset.id):
+    is_partial = emission.status is not ProvenanceStatus.OK
+    if is_partial and not context.rules.allows_partial(claim.unit.dataset):
         text = "neither an etag nor a version id says which version of the object was used"
         raise _Stop("missing_required_field", text)
     effects = _effects(claim, source, registration, emission, admission, context)
@@ -242,7 +243,7 @@ def _read(
         if report.status is CheckStatus.FAILED and waits(claim, reading, context.rules):
             found = gravest(report.issues)
             raise _Stop(NOT_READY, f"{found.code}: {found.message}")
-        _require_passed(report, dataset.id, context)
+        _require_passed(report, claim, context)
     if isinstance(reading, ReadFailure):
         raise _Stop(reading.code, reading.message)
     return reading, evidence
@@ -255,8 +256,9 @@ def _note_issues(progress: _Progress, report: CheckReport) -> None:
     progress.fields["issues"] = tuple(dict.fromkeys(issues))
 
 
-def _require_passed(report: CheckReport, dataset: str, context: ChainContext) -> None:
-    """Stop at a failure, and at a doubt that the dataset does not allow."""
+def _require_passed(report: CheckReport, claim: Claim, context: ChainContext) -> None:
+    """Stop at a failure, and at a doubt that the dataset of the unit's record does not allow."""
+    dataset = claim.unit.dataset
     if report.status is CheckStatus.OK:
         return
     found = gravest(report.issues)

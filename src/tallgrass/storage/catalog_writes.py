@@ -43,13 +43,16 @@ class CatalogWrites:
         events: _Rows = []
         items: dict[str, list[ItemEffect]] = {}
         for claim, stac_status, effects in winners:
-            if effects.item is not None and effects.replaces is not None:
-                former = (effects.replaces.collection_id, effects.replaces.item_id)
-                renamed.append((*former, *_item_row(claim, effects.item)))
-            elif effects.item is not None:
-                rows = created if stac_status is StacStatus.CREATED else updated
-                rows.append(_item_row(claim, effects.item))
+            if effects.item is not None:
                 items.setdefault(effects.item.collection_id, []).append(effects.item)
+                row = _item_row(claim, effects.item)
+                if effects.replaces is not None:
+                    former = (effects.replaces.collection_id, effects.replaces.item_id)
+                    renamed.append((*former, *row))
+                elif stac_status is StacStatus.CREATED:
+                    created.append(row)
+                else:
+                    updated.append(row)
             if effects.provenance is not None:
                 document = effects.provenance
                 documents.append(

@@ -242,8 +242,9 @@ class Ledger:
     ) -> Receipt:
         known = known_from(row)
         if unit.wal_id != known.wal_id:
-            # Recorded under an older grammar: an object keeps its record and id.
-            unit = replace(unit, wal_id=known.wal_id)
+            # Recorded under an older grammar: an object keeps its record, id and dataset, so that
+            # it is judged, and told of, as when it comes from the schedule or a replay.
+            unit = replace(unit, wal_id=known.wal_id, dataset=known.dataset)
         before = known_object(row)
         order = compare_objects(unit.object_ref, before)
         is_off = off.stops(known.dataset, known.replay_run_id)
