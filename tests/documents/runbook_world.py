@@ -111,7 +111,7 @@ class World:
         with (
             contextlib.chdir(self.folder),
             mock.patch.dict(os.environ, environment(**token, **self.variables), clear=True),
-            mock.patch("tallgrass.cli.slo.system_clock", lambda: SOON),
+            mock.patch("tallgrass.cli.slo.system_clock", return_value=SOON),
             contextlib.redirect_stdout(streams[0]),
             contextlib.redirect_stderr(streams[1]),
         ):

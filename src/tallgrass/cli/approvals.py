@@ -34,7 +34,7 @@ from tallgrass.views.governance import approval_document
     ),
 )
 def command() -> None:
-    """What may be done once, as somebody else agreed: request, approve, reject, list, show."""
+    """What may be done once, by another's leave: request, approve, reject, list, show."""
 
 
 @command.command(

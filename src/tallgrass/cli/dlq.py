@@ -61,7 +61,9 @@ def command() -> None:
 
 _SELECTION = (
     click.option("--queue", metavar="URL", help="The queue whose dead letters they are."),
-    click.option("--dataset", "datasets", metavar="ID", multiple=True, help="Only this dataset; repeatable."),
+    click.option(
+        "--dataset", "datasets", metavar="ID", multiple=True, help="Only this dataset; repeatable."
+    ),
     click.option("--since", metavar="TIME", help="Data that start at or after this time or date."),
     click.option("--until", metavar="TIME", help="Data that start before this time or date."),
     click.option(

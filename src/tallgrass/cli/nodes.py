@@ -40,7 +40,7 @@ _WAIT_S = 2.0
     ),
 )
 def command() -> None:
-    """Reliable nodes: runs, show, rebuild, budget, plan-clear, clear-failed, plan-rerun, cache."""
+    """Nodes: runs, show, rebuild, budget, plan-clear, clear-failed, plan-rerun, cache."""
 
 
 @command.command(
@@ -57,7 +57,7 @@ def command() -> None:
 @page_options("Runs")
 @output_option
 @pass_invocation
-def runs(  # noqa: PLR0913 - one an option
+def runs(
     invocation: Invocation,
     *,
     folder: str | None,

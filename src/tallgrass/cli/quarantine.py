@@ -55,7 +55,9 @@ def command() -> None:
         "tallgrass quarantine list --error-code governance_hard_fail --output json",
     ),
 )
-@click.option("--dataset", "datasets", metavar="ID", multiple=True, help="Only this dataset; repeatable.")
+@click.option(
+    "--dataset", "datasets", metavar="ID", multiple=True, help="Only this dataset; repeatable."
+)
 @click.option("--error-code", metavar="CODE", help="Only units whose last error has this code.")
 @page_options("Units")
 @output_option

@@ -17,7 +17,9 @@ _IDS_BYTES_MAX = 1 << 20
 
 
 _UNIT_OPTIONS = (
-    click.option("--dataset", "datasets", metavar="ID", multiple=True, help="Only this dataset; repeatable."),
+    click.option(
+        "--dataset", "datasets", metavar="ID", multiple=True, help="Only this dataset; repeatable."
+    ),
     click.option(
         "--bucket-prefix",
         metavar="URI",

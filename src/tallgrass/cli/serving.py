@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-def run_server(  # noqa: PLR0913 - one a moment of a server's life
+def run_server(
     app: Any,  # an ASGI application
     listener: socket.socket,
     told: str,

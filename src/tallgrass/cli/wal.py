@@ -43,7 +43,9 @@ command.add_command(wal_exchange.import_)
         "tallgrass wal list --stale --output json",
     ),
 )
-@click.option("--dataset", "datasets", metavar="ID", multiple=True, help="Only this dataset; repeatable.")
+@click.option(
+    "--dataset", "datasets", metavar="ID", multiple=True, help="Only this dataset; repeatable."
+)
 @click.option(
     "--status", "statuses", multiple=True, metavar="STATUS", help="Only this status; repeatable."
 )
