@@ -54,7 +54,7 @@ ELSEWHERE = (
         words=("tools.release", "KEY"),
     ),
     Elsewhere(
-        pattern=r"(useradd|install|systemctl|systemd-run|/opt/tallgrass/bin/tallgrass) |cp ops/systemd/",
+        pattern=r"(useradd|install|system\S+|/opt/tallgrass/bin/tallgrass) |cp ops/systemd/",
         why="It changes the machine: users, files below /etc, services.",
         test="tests/ops/test_systemd.py::test_a_service_starts_a_command_that_exists",
         words=("ExecStart", "/opt/tallgrass/bin/tallgrass", "/etc/tallgrass"),
