@@ -140,8 +140,8 @@ def test_runs_are_chosen_by_status_and_number(folder: Path) -> None:
     second = nodes(folder, *page, "--after", "hit").json
     assert ([each["run_id"] for each in second["runs"]], second["next_cursor"]) == (["good"], None)
     assert nodes(folder.parent, "runs").json == {"runs": [], "next_cursor": None}
-    none = tallgrass("nodes", "runs", "--dir", str(folder), "--after", "gone")
-    assert (none.code, "there is no run 'gone'" in none.err) == (1, True)
+    lost = tallgrass("nodes", "runs", "--dir", str(folder), "--after", "gone")
+    assert (lost.code, "there is no run 'gone'" in lost.err) == (1, True)
     told = tallgrass("nodes", "runs", env={"TALLGRASS_NODES_FOLDER": str(folder)})
     assert [line.split()[0] for line in told.out.splitlines()[1:]] == ["asks", "bad", "hit", "good"]
     some = tallgrass("nodes", "runs", "--dir", str(folder), "--limit", "3").out
