@@ -15,7 +15,7 @@ import pytest
 from tests.cli.command import PROGRAM, Done, environment, here, tallgrass
 from tests.pipeline.scene import message_of, thing, things
 from tests.replay.letters import Letters, twice
-from tests.replay.scene import DOWN
+from tests.replay.scene import DOWN, Unreadable
 from tests.replay.tampering import tamper
 from tests.support.governance import state_of_tables, token_of
 
@@ -348,6 +348,25 @@ def test_a_drain_whose_units_fail_again_ends_with_1(shell: Shell) -> None:
     assert shell.ingest().code == 0
     failed = shell.here("report", "drain-4")
     assert (failed.code, failed.json["units"]["failed"], failed.json["exceeded"]) == (1, 1, [])
+
+
+def test_a_drain_whose_units_succeed_after_one_more_failure_ends_with_0(shell: Shell) -> None:
+    """Both of its report and of the drain itself, run again by the same plan."""
+    letters, unit = shell.letters, thing(0)
+    letters.fail(unit)
+    path = shell.plan("--replay-run-id", "drain-5")
+    again = ("drain", "--plan", path, *GROUNDS, "--yes")
+    assert shell.here(*again).code == 0
+    letters.work(reader=Unreadable())
+    letters.in_queue("DELETE FROM dead_letters")
+    assert [shell.here(*args).code for args in (("report", "drain-5"), again)] == [1, 1]
+    letters.pipeline.announce(unit)
+    assert shell.ingest().code == 0
+    done = shell.here("report", "drain-5")
+    told = (done.json["units"]["done"], done.json["units"]["failed"], done.json["succeeded_later"])
+    assert (done.code, *told) == (0, 1, 0, 1)
+    assert shell.here(*again).code == 0
+    assert "succeeded after one more failure: 1\n" in shell("report", "drain-5").out
 
 
 def test_a_queue_that_was_never_made_has_no_letters(shell: Shell) -> None:

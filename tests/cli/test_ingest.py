@@ -8,19 +8,25 @@ import re
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cli.command import tallgrass
+from tallgrass.bootstrap.outbox import DispatchResult
+from tallgrass.cli import dispatch_beside, ingest
+from tallgrass.errors import DatabaseUnusable, InvalidInput
+from tallgrass.outbox.dispatch_loop import DispatchReport
+from tests.cli.command import here, tallgrass
 from tests.cli.pipeline import make_feed, shares
 from tests.support.catalog import spanned
 
 if TYPE_CHECKING:
     import subprocess
 
+    from tallgrass.ingest_loop import LoopReport
     from tests.support.backends import Backend
 
+CONFIGURATION = '[outbox.targets.file]\nkind = "file"\npath = "{folder}/file.jsonl"\n'
 LOG_LINE = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z (info|warning|error) "
     r"[a-z_]+( [a-z_]+=(\"[^\n]*\"|\S+))*"
@@ -266,6 +272,48 @@ def test_an_object_that_crashes_a_native_library_is_isolated(
     )
     assert attempts == [("lease_expired",)] * 3
     assert feed.in_queue("dead_letters") == 0
+
+
+def test_dispatchers_that_die_end_the_command(backend: Backend, tmp_path: Path) -> None:
+    """Told at once, the workers end in good order, and the answer is the dispatchers' error."""
+    feed = make_feed(tmp_path, 3, *shares())
+    backend.sql("DROP TABLE outbox_attempts")  # only who delivers needs it
+    file = tmp_path / "tallgrass.toml"
+    file.write_text(CONFIGURATION.format(folder=tmp_path), encoding="utf-8")
+    child = feed.start(backend, "--dispatch", TALLGRASS_CONFIG=str(file))
+    try:
+        _, err = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    told, _, answer = err.partition("{")
+    assert " error dispatch_failed error_code=schema_missing message=" in told
+    assert " info worker_stopped " in told
+    assert (child.returncode, json.loads("{" + answer)["error"]["code"]) == (1, "schema_missing")
+
+
+def test_an_error_of_workers_is_not_hidden_by_one_of_dispatchers(
+    backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both end with an error: that of the dispatchers is told, the other one is the answer."""
+    feed = make_feed(tmp_path, 1, *shares())
+    file = tmp_path / "tallgrass.toml"
+    file.write_text(CONFIGURATION.format(folder=tmp_path), encoding="utf-8")
+    outcomes = iter([DispatchResult(report=DispatchReport(), left={}, stopped=[])])
+
+    def dispatch(*_args: Any, **_options: Any) -> DispatchResult:
+        if (found := next(outcomes, None)) is None:
+            raise DatabaseUnusable("of the dispatchers")
+        return found
+
+    def run_here(*_args: Any) -> LoopReport:
+        raise InvalidInput("of the workers")
+
+    monkeypatch.setattr(dispatch_beside, "dispatch", dispatch)
+    monkeypatch.setattr(ingest, "_run_here", run_here)
+    done = here("ingest", *feed.flags(backend), "--dispatch", env={"TALLGRASS_CONFIG": str(file)})
+    told, _, answer = done.err.partition("{")
+    assert 'dispatch_failed error_code=database_unusable message="of the dispatchers"' in told
+    assert (done.code, json.loads("{" + answer)["error"]["message"]) == (2, "of the workers")
 
 
 def test_what_cannot_run_is_told_before_it_starts(tmp_path: Path) -> None:

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tallgrass.clock import parse_instant
+from tallgrass.inventory.retention import ArchiveKind
 from tallgrass.sinks.protocol import Delivered
 from tests.cli.command import Done, environment, tallgrass
 from tests.cli.pipeline import make_feed
+from tests.contract.retention_scene import apply, open_retention
+from tests.contract.scene import Scene
 from tests.support.backends import ManualClock
 from tests.support.events import MemorySink, down, event_id, write
 from tests.support.outbox_roles import open_dispatcher
@@ -185,6 +188,29 @@ def test_each_file_of_a_killed_export_is_the_old_or_the_new(
         kill_export(backend, exported, "fsync", number)
         seen.append(contents(exported))
     assert seen == [old, (old[0], new[1]), (old[0], new[1]), new]
+
+
+@pytest.mark.conformance("OB-6.5", "OB-7.2", "C-37")
+def test_what_left_for_an_archive_stays_in_the_files(backend: Backend, tmp_path: Path) -> None:
+    """Both files are the same bytes before and after; without the archive nothing is written."""
+    out, archive = tmp_path / "out", tmp_path / "archive"
+    write(backend, 1, 2, 3)
+    dispatch(backend, Delivered(), down())
+    assert export(backend, out).code == 0
+    before = contents(out)
+    assert ids_in(*before) == [[event_id(1), event_id(2), event_id(3)]] * 2
+    apply(open_retention(Scene(backend), archive), ArchiveKind.EVENTS)
+    assert backend.sql("SELECT outbox_id FROM outbox_attempts") == [(event_id(2),)]
+    assert export(backend, out).code == 0
+    assert contents(out) == before
+    telemetry = ("telemetry", "export", "--dir", str(out), "--release", "v9.9.9")
+    assert tallgrass(*telemetry, at=backend).code == 0
+    assert contents(out) == before
+    for file in archive.iterdir():
+        file.unlink()
+    done = export(backend, out)
+    assert (done.code, done.error["code"]) == (1, "archive_damaged")
+    assert (contents(out), halves(out)) == (before, [])
 
 
 @pytest.mark.conformance("OB-7.2", "C-37")

@@ -12,6 +12,7 @@ import pytest
 from tallgrass.clock import format_instant, parse_instant
 from tallgrass.governance.switches import SwitchScope
 from tallgrass.outbox.dispatch_rules import AttemptOutcome, DispatchRules, release
+from tests.contract.twisted import UNDONE, Twisted
 from tests.support.events import CREATED_AT, event_id, insert, payload_of, row, write
 from tests.support.outbox import LONG_AGO, ONE, RULES, TWO, Outbox, ids
 
@@ -188,6 +189,21 @@ def test_an_earlier_attempt_of_the_same_dispatcher_is_fenced_too(outbox: Outbox)
         (1, ONE, "lost"),
         (2, ONE, "dispatched"),
     ]
+
+
+def test_what_another_wrote_as_lost_is_not_taken_for_settled(outbox: Outbox) -> None:
+    """A COMMIT is undone, and before anybody can ask the lease ends: the results came late."""
+    write(outbox.backend, 1)
+    claimed, other = outbox.claim(), Outbox(outbox.backend)
+
+    def claim(_wait_s: float) -> None:
+        other.expire()
+        other.claim(TWO)
+
+    outbox.stores.runner._sleep = claim
+    Twisted(outbox, commits=[UNDONE])
+    assert outbox.settle(claimed) == {event_id(1)}
+    assert outbox.attempts() == [(1, ONE, "lost", "dispatcher_lost")]
 
 
 def test_of_a_batch_only_the_lost_are_left_out(outbox: Outbox) -> None:

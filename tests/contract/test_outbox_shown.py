@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tallgrass.bootstrap import retaining
 from tallgrass.clock import parse_instant
-from tallgrass.errors import InvalidInput
+from tallgrass.errors import ArchiveDamaged, InvalidInput
+from tallgrass.inventory.retention import ArchiveKind
 from tallgrass.outbox.deliveries import DeliveryFilter
 from tallgrass.outbox.dispatch_rules import AttemptOutcome, DeliveryState
+from tests.contract.retention_scene import apply, open_retention
+from tests.contract.scene import Scene
 from tests.support.events import CREATED_AT, event_id, payload_of, write
 from tests.support.outbox import ONE, TWO, Outbox, exhaust
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tallgrass.storage.unit_of_work import Row
+    from tests.support.backends import Backend
 
 
 @pytest.mark.conformance("OB-4.8")
@@ -197,6 +207,11 @@ def test_one_delivery_is_shown_with_its_event_and_attempts(outbox: Outbox) -> No
     assert outbox.stores.deliveries.find(event_id(2)) is None
 
 
+def no_archive(row: Row) -> list[Row]:
+    """Fail where an archive is read."""
+    raise AssertionError(row)
+
+
 @pytest.mark.conformance("OB-6.5", "C-38")
 def test_the_ledger_tells_every_attempt(outbox: Outbox) -> None:
     """One entry each attempt that ended, in the order of event and attempt; none can be edited."""
@@ -206,7 +221,7 @@ def test_the_ledger_tells_every_attempt(outbox: Outbox) -> None:
     outbox.settle(outbox.claim())
     entries = [
         (one.outbox_id, one.attempt, one.outcome.value, one.care_label, one.pipeline_id)
-        for one in outbox.stores.deliveries.ledger()
+        for one in outbox.stores.deliveries.ledger(no_archive)
     ]
     assert entries == [
         (event_id(1), 1, "failed", "public", "pipeline"),
@@ -221,3 +236,48 @@ def test_the_ledger_tells_every_attempt(outbox: Outbox) -> None:
     ):
         with pytest.raises(Exception, match="append_only"):
             outbox.backend.sql(statement)
+
+
+@pytest.mark.conformance("OB-6.5", "C-37")
+def test_the_ledger_tells_what_left_for_archives(
+    backend: Backend, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two archives that overlap, one of them half removed, and what is here: each attempt once."""
+    outbox = Outbox(backend)
+    retention = open_retention(Scene(backend), archive)
+    ledger = outbox.stores.deliveries.ledger
+
+    def told() -> list[tuple[str, int, str]]:
+        found = ledger(retention.rows_of)
+        return [(one.outbox_id, one.attempt, one.outcome.value) for one in found]
+
+    write(backend, 1, 2, 3, 5)
+    claims = outbox.claim()
+    outbox.fail([one for one in claims if one.event.outbox_id == event_id(2)], 0.0)
+    outbox.settle([one for one in claims if one.event.outbox_id != event_id(2)])
+    whole = list(ledger(no_archive))
+    apply(retention, ArchiveKind.EVENTS)
+    assert backend.sql("SELECT count(*) FROM outbox_attempts") == [(1,)]
+    assert list(ledger(retention.rows_of)) == whole
+    write(backend, 4)
+    outbox.expire()
+    outbox.settle(outbox.claim())
+    monkeypatch.setattr(retaining, "REMOVE_ROWS", 1)
+    for step in retention.steps([ArchiveKind.EVENTS], actor="ann"):
+        if step.what == "removed":
+            break
+    assert backend.sql("SELECT outbox_id FROM outbox_attempts") == [(event_id(4),)]
+    write(backend, 6)
+    outbox.settle(outbox.claim())
+    assert told() == [
+        (event_id(1), 1, "dispatched"),
+        (event_id(2), 1, "failed"),
+        (event_id(2), 2, "dispatched"),
+        (event_id(3), 1, "dispatched"),
+        (event_id(4), 1, "dispatched"),
+        (event_id(5), 1, "dispatched"),
+        (event_id(6), 1, "dispatched"),
+    ]
+    next(archive.glob("*.gz")).unlink()
+    with pytest.raises(ArchiveDamaged):
+        told()

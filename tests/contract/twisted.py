@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tests.contract.scene import Scene
+    from tests.support.outbox import Outbox
 
 #: What may become of a COMMIT whose answer never came.
 LANDED, UNDONE = "landed", "undone"
@@ -25,7 +26,7 @@ class Twisted:
 
     def __init__(
         self,
-        scene: Scene,
+        scene: Scene | Outbox,
         *,
         statement: str = "",
         change: Callable[[Any], Any] = lambda answer: answer,

@@ -156,6 +156,14 @@ def test_a_data_file_that_is_not_the_one_that_was_meant_is_refused(tmp_path: Pat
         read(manifest)
 
 
+def test_a_data_file_without_a_checksum_is_refused(tmp_path: Path) -> None:
+    """Any file of its name would do: who approved the manifest has not approved what it lists."""
+    data = gzip.compress("\n".join(ROWS).encode())
+    manifest = inventory(tmp_path, "data", data, MD5checksum=None)
+    with pytest.raises(InvalidInput, match=r"manifest\.json: it gives no MD5checksum of d1\.gz"):
+        read(manifest)
+
+
 def test_a_key_of_an_inventory_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
     """Replaced, it would name another object."""
     row = '"b","a/%FF.nc","v","true","false","1","2026-06-01T12:30:00.000Z","e"'

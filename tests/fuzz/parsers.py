@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import bz2
 import gzip
+import hashlib
 import json
 import shutil
 import tempfile
@@ -149,7 +150,8 @@ _FOLDER = Path(tempfile.mkdtemp(prefix="tallgrass-fuzz-"))
 atexit.register(shutil.rmtree, _FOLDER, ignore_errors=True)
 _THINGS = [thing(3, dataset=name) for name in ("goes-glm", "nexrad-l2", "hrrr")]
 _FILES = [each.content[: 3 * SEEN] for each in _THINGS]
-(_FOLDER / "rows.csv.gz").write_bytes(gzip.compress(b"noaa-goes19,GLM%2Fb.nc,12\n", mtime=0))
+_ROWS = gzip.compress(b"noaa-goes19,GLM%2Fb.nc,12\n", mtime=0)
+(_FOLDER / "rows.csv.gz").write_bytes(_ROWS)
 _SOME_DATASETS = [
     dataset
     for dataset in default_catalogue().datasets
@@ -184,7 +186,9 @@ _CSV = b"""Bucket,Key,Size,LastModifiedDate,ETag,IsLatest
 noaa-goes19,GLM/b.nc,12,2026-06-01T12:00:00.000Z,"abc",true
 """
 _MANIFEST = b"""{"fileFormat":"CSV","fileSchema":"Bucket, Key, Size",
-  "files":[{"key":"data/rows.csv.gz","MD5checksum":null}]}"""
+  "files":[{"key":"data/rows.csv.gz","MD5checksum":"%s"}]}""" % (
+    hashlib.md5(_ROWS, usedforsecurity=False).hexdigest().encode()
+)
 _TOML = b'[database]\nurl = "sqlite:///x.db"\n[worker]\nbatch = 5\n[queue]\nvisibility_s = 30.5\n'
 _TEXTS = [
     b"s3://noaa-goes19/GLM-L2-LCFA/2026/152/12/a%20b+c.nc",

@@ -12,6 +12,7 @@ from tallgrass.errors import CommitUnknown, DatabaseUnreachable, DatabaseUnusabl
 from tallgrass.outbox.dispatch_loop import POLL_S, DispatchReport, DispatchUntil, Rest
 from tallgrass.outbox.dispatch_rules import DispatchRules
 from tallgrass.outbox.dispatch_threads import DispatchThreads, Lane
+from tallgrass.sinks.protocol import Delivered
 from tallgrass.storage.outbox_listen import PostgresWake
 from tallgrass.storage.outbox_wake import SqliteWake
 from tallgrass.telemetry import names
@@ -128,13 +129,17 @@ def test_a_claim_whose_answer_was_lost_is_given_back(backend: Backend) -> None:
 
 
 def test_a_commit_that_was_lost_on_its_way_back_counts_once(backend: Backend) -> None:
-    """If the results are in the database, they are not written a second time."""
+    """If the results are in the database, they are not written a second time, nor told as lost."""
     scene = Scene(backend)
-    write(backend, 1)
+    write(backend, 1, 2)
+    scene.sink.answers = [Delivered(), down(permanent=True)]
     scene.fail("settle", CommitUnknown("broke during COMMIT"), done=True)
     scene.drain()
-    assert scene.sink.sent == [event_id(1)]
-    assert backend.sql("SELECT attempt, outcome FROM outbox_attempts") == [(1, "dispatched")]
+    assert scene.sink.sent == [event_id(1), event_id(2)]
+    written = backend.sql("SELECT attempt, outcome FROM outbox_attempts ORDER BY outbox_id")
+    assert written == [(1, "dispatched"), (1, "failed")]
+    assert scene.loop.report == DispatchReport(batches=1, dispatched=1, failed=1, exhausted=1)
+    assert names.DELIVERIES_LOST not in [name for name, _ in scene.recorder.events]
 
 
 def test_who_is_told_to_stop_while_the_database_is_away_ends(backend: Backend) -> None:

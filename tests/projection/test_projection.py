@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tallgrass.bootstrap.projecting import Following, open_projector
-from tallgrass.errors import DatabaseUnusable, InvalidInput
+from tallgrass.errors import CommitUnknown, DatabaseUnusable, InvalidInput
 from tests.projection.scene import (
     change,
     changing,
@@ -27,6 +28,8 @@ from tests.support.catalog import HOUR, NOON, Known, text_of, write_catalog
 from tests.web.scene import ITEMS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.support.backends import Backend
 
 WAITS_FOR_A_LOCK = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -324,6 +327,64 @@ def test_a_copy_that_is_forgotten_is_no_longer_kept(catalog: Backend) -> None:
     assert copied(catalog) == before
     assert project(catalog).report.items == 6
     assert copied(catalog) == stored(catalog)
+
+
+class LosingDatabase:
+    """A database that loses its first COMMIT with its connection: landed or not, nobody knows."""
+
+    def __init__(self, database: Any, *, landed: bool) -> None:
+        self._database = database
+        self._landed = landed
+        self._begun = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """Begin; the first ends without an answer."""
+        self._begun += 1
+        is_lost = self._begun == 1
+        with contextlib.suppress(Undone), self._database.transaction() as transaction:
+            yield transaction
+            if is_lost and not self._landed:
+                raise Undone
+        if is_lost:
+            raise CommitUnknown("the connection broke during COMMIT")
+
+
+class Undone(Exception):
+    """Rolls a transaction back."""
+
+
+@pytest.mark.parametrize("landed", [False, True])
+def test_a_commit_without_an_answer_is_not_taken_for_done(
+    catalog: Backend, *, landed: bool
+) -> None:
+    """What was asked for once is told as an error, or is asked about: it is done in the end."""
+    write_catalog(catalog, numbered(2))
+    stores = catalog.open()
+    stores.runner._sleep = lambda _: None
+    database = stores.runner.database
+    made = open_projector(catalog.config(), stores, wanted=("goes-glm",), batch=10)
+
+    def lose_a_commit() -> None:
+        stores.runner.database = LosingDatabase(database, landed=landed)
+
+    lose_a_commit()
+    with pytest.raises(CommitUnknown):
+        made.once()
+    made.once()
+    catalog.sql("DELETE FROM pgstac.items WHERE id = 'glm-0001'")
+    lose_a_commit()
+    with pytest.raises(CommitUnknown):
+        made.prepare(migrate=False, rebuild=True)
+    made.prepare(migrate=False, rebuild=True)
+    made.once()
+    assert copied(catalog) == stored(catalog)
+    lose_a_commit()
+    assert made.forget() == 1
+    assert catalog.sql("SELECT * FROM stac_projections") == []
 
 
 def test_a_collection_that_is_not_there_is_refused(catalog: Backend) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tallgrass.bootstrap.draining import Found
     from tallgrass.bootstrap.stores import Stores
     from tallgrass.config import Config
+    from tallgrass.evidence.reading import EvidenceReader
     from tallgrass.governance.actors import Acting
     from tallgrass.replay.dead_letter_plan import DrainPlan
     from tallgrass.replay.drain_report import DrainReport
@@ -159,7 +160,13 @@ class Letters:
         with self.desk() as (desk, _):
             return desk.report(desk.find(plan.header.replay_run_id), Thresholds(**borne))
 
-    def work(self, url: str | None = None, *, replay_run_id: str | None = None) -> int:
+    def work(
+        self,
+        url: str | None = None,
+        *,
+        replay_run_id: str | None = None,
+        reader: EvidenceReader | None = None,
+    ) -> int:
         """Work off a queue until it is empty; return the units worked on."""
         catalogue, units = open_catalogue(self.config), 0
         opened = open_stores(
@@ -170,7 +177,9 @@ class Letters:
         )
         with closing(opened) as stores, closing(open_queue(self.config, url=url)) as queue:
             lease = stores.leases.register("drained", ingest_run_id="run", lease_s=60)
-            worker = self.pipeline.start(lease, stores=stores, queue=queue, recorder=self.recorder)
+            worker = self.pipeline.start(
+                lease, stores=stores, queue=queue, reader=reader, recorder=self.recorder
+            )
             while not (batch := worker.run_messages()).is_empty:
                 units += len(batch.claims)
             stores.leases.stop(lease)

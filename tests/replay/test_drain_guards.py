@@ -17,6 +17,7 @@ from tallgrass.queues.replay_queues import replay_queue_url
 from tallgrass.replay.drain_report import Thresholds
 from tests.pipeline.scene import message_of, thing, things
 from tests.replay.letters import Letters, kept_promises, twice
+from tests.replay.scene import DOWN, Unreadable
 from tests.replay.tampering import tamper
 
 if TYPE_CHECKING:
@@ -200,6 +201,30 @@ def test_a_report_counts_what_went_wrong_and_fails_beyond_it(letters: Letters) -
     assert found.exceeded == ("duplicates", "lineage_regressions", "mismatches")
     borne = letters.report(plan, duplicates=1, lineage_regressions=1, mismatches=1)
     assert borne.exceeded == ()
+
+
+def test_a_unit_that_fails_once_more_and_then_succeeds_is_done(letters: Letters) -> None:
+    """Of two that failed in the run one message came again: counted apart, it fails nothing."""
+    units = things(2)
+    letters.fail(*units)
+    plan = letters.plan()
+    letters.drain(plan)
+    assert letters.work(reader=Unreadable()) == 2
+    failed = letters.report(plan)
+    assert (failed.units.done, failed.units.failed, failed.succeeded_later) == (0, 2, 0)
+    letters.pipeline.announce(units[0])
+    assert letters.work() == 1
+    found = letters.report(plan)
+    assert (found.units.done, found.units.failed, found.succeeded_later) == (1, 1, 1)
+    assert (found.units.planned, found.units.by_reason) == (2, {DOWN: 1})
+    letters.pipeline.announce(units[1])
+    assert letters.work() == 1
+    found = letters.report(plan)
+    assert (found.units.done, found.units.failed, found.succeeded_later) == (2, 0, 2)
+    assert (found.units.by_reason, found.document()["succeeded_later"]) == ({}, 2)
+    outcomes = letters.backend.sql("SELECT DISTINCT outcome FROM replay_run_records")
+    assert outcomes == [("failed",)]  # what the run came to is final
+    assert kept_promises(letters.backend) == []
 
 
 @pytest.mark.conformance("RP-5.6")

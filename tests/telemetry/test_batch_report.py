@@ -48,6 +48,7 @@ ELSEWHERE = {
     "target_resumed",
     "dispatch_started",
     "dispatch_stopped",
+    "dispatch_failed",
     "outbox_dispatch",
     "nodd_sns.cli",
     "nodd_sns.replay_batch",

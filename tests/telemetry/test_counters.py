@@ -281,6 +281,30 @@ def test_a_dead_letter_counts_when_all_its_units_have_succeeded(
     assert recorder.total(P + "dlq_reprocessed_total") == 1
 
 
+@pytest.mark.conformance("RP-8.3")
+def test_a_dead_letter_counts_though_its_unit_failed_once_more(
+    backend: Backend, tmp_path: Path
+) -> None:
+    """The first by its message, the second by another drain: each success counts one letter."""
+    letters = Letters(backend, tmp_path)
+    first, second = things(2)
+    letters.fail(first, second)
+    letters.recorder = recorder = MemoryRecorder()
+    letters.drain(letters.plan())
+    assert letters.work(reader=Unreadable()) == 2
+    assert letters.statuses(first, second) == ["failed", "failed"]
+    assert recorder.total(P + "dlq_reprocessed_total") == 0
+    letters.pipeline.announce(first)
+    letters.work()
+    assert recorder.by_labels(P + "dlq_reprocessed_total") == {("goes-glm",): 1.0}
+    assert letters.drain(letters.plan()).sent == 1
+    letters.work()
+    assert letters.statuses(first, second) == ["succeeded", "succeeded"]
+    assert recorder.by_labels(P + "dlq_reprocessed_total") == {
+        ("goes-glm",): 1.0, ("nexrad-l2",): 1.0,
+    }  # fmt: skip
+
+
 def test_a_command_that_a_guard_refuses_is_counted() -> None:
     """Called three times: fine, refused by a guard, refused by something else."""
     recorder = MemoryRecorder()

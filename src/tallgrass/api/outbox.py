@@ -36,6 +36,7 @@ from tallgrass.bootstrap.outbox_status import (
     status_document,
     whole_document,
 )
+from tallgrass.bootstrap.retaining import delivery_ledger
 from tallgrass.bootstrap.stores import Stores
 from tallgrass.errors import InvalidInput
 from tallgrass.governance.actors import Actor, Role
@@ -167,13 +168,13 @@ def requeue_events(
 )
 def export_ledger(here: Here, _signed: Viewer) -> StreamingResponse:
     """Return every attempt of a delivery that ended, one JSON document a line."""
-    return lines_from_stores(here, _ledger_lines, "pipeline_outbox_ledger.jsonl")
 
+    def lines(stores: Stores) -> Iterator[bytes]:
+        with closing(delivery_ledger(here.config, stores)) as entries:
+            for entry in entries:
+                yield json_line(ledger_entry(entry))
 
-def _ledger_lines(stores: Stores) -> Iterator[bytes]:
-    with closing(stores.deliveries.ledger()) as entries:
-        for entry in entries:
-            yield json_line(ledger_entry(entry))
+    return lines_from_stores(here, lines, "pipeline_outbox_ledger.jsonl")
 
 
 def read_deliveries(

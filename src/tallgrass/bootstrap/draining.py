@@ -286,6 +286,7 @@ class DeadLetterDesk:
             sum(each.letters for each in counts),
             counts,
             report_of(current, self._stores.replay_runs.counts(run)),
+            succeeded_later=self._stores.drains.succeeded_later(run),
             duplicates=duplicates,
             lineage_regressions=regressions,
             borne=borne,

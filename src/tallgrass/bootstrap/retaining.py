@@ -30,6 +30,7 @@ from tallgrass.inventory.retention import (
     RetentionRules,
     pause_s,
 )
+from tallgrass.outbox.deliveries import LedgerEntry
 from tallgrass.storage.archive_formats import ENDINGS, reading, rows_written, writing
 from tallgrass.storage.archive_records import archive_from
 from tallgrass.storage.archives import ArchivePlace, digest_of, open_place
@@ -282,6 +283,11 @@ def open_retention(config: Config, stores: Stores, **injected: Any) -> Retention
         ArchiveFormat(config.text("retention.format")),
         **injected,
     )
+
+
+def delivery_ledger(config: Config, stores: Stores) -> Generator[LedgerEntry, None, None]:
+    """Yield every attempt of a delivery that ended, also of events that left for an archive."""
+    return stores.deliveries.ledger(open_retention(config, stores).rows_of)
 
 
 def expiring(config: Config) -> dict[str, tuple[str, int]]:

@@ -97,6 +97,7 @@ def show_report(report: DrainReport, *, queue_url: str | None, as_json: bool) ->
         *(f"  {line}" for line in hint_lines(report.by_reason, "dlq plan --code")),
         f"sent again: {report.sent_again:,}",
         f"units put back {units.planned:,} = {worked} + due {units.due:,}",
+        f"succeeded after one more failure: {report.succeeded_later:,}",
         f"duplicates: {report.duplicates:,}",
         f"lineage regressions: {report.lineage_regressions:,}",
         f"mismatches: {units.mismatches:,}",

@@ -1,7 +1,7 @@
 """``tallgrass ingest``: run workers until they are told to stop."""
 
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict
 
 import click
@@ -91,12 +91,11 @@ def command(  # noqa: PLR0913 - one parameter an option
         _require_drain(stores, config, replay_run_id)
     check_queue(config)
     port = chosen_port(config, metrics_port)
-    delivered = None
     with (
         told_to_stop() as stop,
         open_recorder(config, log_line, command="ingest", metrics_port=port) as recorder,
     ):
-        beside = DispatchBeside(config, recorder) if dispatching else None
+        beside = DispatchBeside(config, recorder, stop) if dispatching else None
         if beside is not None:
             beside.start()
         try:
@@ -113,9 +112,13 @@ def command(  # noqa: PLR0913 - one parameter an option
                     metrics_port=port,
                 )
             )
-        finally:
+        except BaseException:
             if beside is not None:
-                delivered = beside.finish(until, stop)
+                # What befalls it is told, and the answer is what befell the workers.
+                with suppress(Exception):
+                    beside.finish(until)
+            raise
+        delivered = None if beside is None else beside.finish(until)
     if as_json:
         told = {} if delivered is None else {"dispatch": dispatch_document(delivered)}
         print_json({"processes": processes, **asdict(report), **told})

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import orjson
 
+from tallgrass.bootstrap.retaining import delivery_ledger
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.release_folder import (
     make_release_folder,
@@ -39,7 +40,8 @@ def export(invocation: Invocation, *, folder: Path, release: str, as_json: bool)
 
     docs/reports/audit/pipeline_outbox_ledger.json is one JSON array,
     releases/RELEASE/focus-telemetry.json has one object a line. Each appears whole, in place of
-    the one before, with everything that was committed when the export began.
+    the one before, with everything that was committed when the export began. What retention moved
+    to archives is read from there; one that cannot be read is an error, and leaves both files.
     """
     telemetry = make_release_folder(folder, release) / TELEMETRY_NAME
     (folder / LEDGER).parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +49,7 @@ def export(invocation: Invocation, *, folder: Path, release: str, as_json: bool)
         invocation.stores(read_only=True) as stores,
         one_export_at_a_time(folder),
         # Ended before the stores are closed, also where writing failed.
-        closing(stores.deliveries.ledger()) as entries,
+        closing(delivery_ledger(invocation.config, stores)) as entries,
     ):
         written = _write(folder / LEDGER, telemetry, entries)
     if as_json:

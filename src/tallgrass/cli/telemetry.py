@@ -8,6 +8,7 @@ from typing import Any
 import click
 import orjson
 
+from tallgrass.bootstrap.retaining import delivery_ledger
 from tallgrass.bootstrap.telemetry_files import checker, ingest_telemetry, node_telemetry
 from tallgrass.cli.invocation import Invocation, examples, output_option, pass_invocation
 from tallgrass.cli.release_folder import (
@@ -57,7 +58,7 @@ def export(
     with (
         invocation.stores(read_only=True) as stores,
         one_export_at_a_time(folder),
-        closing(stores.deliveries.ledger()) as entries,
+        closing(delivery_ledger(config, stores)) as entries,
     ):
         document = ingest_telemetry(config, stores, release)
         written[NODD] = _write(below / NODD, [document], pretty=True)

@@ -2,7 +2,7 @@
 
 =====================  ============================================================================
 ``manifest.json``      of S3 Inventory; its data files lie beside it, in ``data/`` or under their
-                       whole key, and each must have the checksum that the manifest gives
+                       whole key, and each must have the checksum that the manifest gives of it
 ``.csv``, ``.csv.gz``  with a first line that names the columns as S3 Inventory does
 ``.parquet``           with the columns of S3 Inventory
 any other name         a line an object: JSON as `listed_line` writes it, an URI, or a key
@@ -148,7 +148,10 @@ def _described(manifest: Path) -> dict[str, Any]:
 
 
 def _data_file(manifest: Path, each: _Values) -> Path:
-    """Find a data file near its manifest, and make sure that it is the one that was meant."""
+    """Find a data file near its manifest, and make sure that it is the one that was meant.
+
+    S3 gives the checksum of each. Whoever approves a manifest approves its data files by them.
+    """
     key = str(each["key"])
     name = key.rpartition("/")[2]
     if name in {"", ".", ".."}:
@@ -159,7 +162,9 @@ def _data_file(manifest: Path, each: _Values) -> Path:
     if found is None:
         raise _invalid(manifest, f"its data file {name} is not beside it, nor in data/")
     wanted = each.get("MD5checksum")
-    if wanted is not None and _md5(found) != wanted:
+    if wanted is None:
+        raise _invalid(manifest, f"it gives no MD5checksum of {name}, as S3 Inventory does")
+    if _md5(found) != wanted:
         raise _invalid(found, "its checksum is not that of the manifest: fetch it again")
     return found
 

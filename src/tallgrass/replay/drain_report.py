@@ -1,7 +1,8 @@
 """What a drain has come to: its letters, the units that were put back, and what went wrong."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -55,8 +56,10 @@ class DrainReport:
     #: Taken out of the ledger's hand, and not yet known to be gone from the place.
     unfinished: int
     sent_again: int
-    #: What came of the units that were put back.
+    #: What came of the units that were put back; done are also those that succeeded later.
     units: RunReport
+    #: Units that failed in the run, and that their message brought through when it came again.
+    succeeded_later: int
     #: Units of the run whose same object was applied more than once.
     duplicates: int
     #: Units that the run brought through and whose provenance is missing or incomplete.
@@ -77,6 +80,7 @@ class DrainReport:
             "by_reason": dict(sorted(self.by_reason.items())),
             "unfinished": self.unfinished,
             "sent_again": self.sent_again,
+            "succeeded_later": self.succeeded_later,
             "duplicates": self.duplicates,
             "lineage_regressions": self.lineage_regressions,
             "mismatches": self.units.mismatches,
@@ -90,11 +94,16 @@ def drain_report(
     counts: Sequence[LetterCount],
     units: RunReport,
     *,
+    succeeded_later: Mapping[str, int],
     duplicates: int,
     lineage_regressions: int,
     borne: Thresholds,
 ) -> DrainReport:
-    """Add up the letters of a run; what no row tells of was not taken up yet."""
+    """Add up the letters of a run; what no row tells of was not taken up yet.
+
+    `succeeded_later` counts units that failed in the run and have succeeded since, by what they
+    failed of.
+    """
 
     def total(*actions: DrainAction) -> int:
         return sum(e.letters for e in counts if not _stays(e) and e.action in actions)
@@ -129,10 +138,22 @@ def drain_report(
             e.letters for e in counts if e.state in {LetterState.RECORDED, LetterState.SENT}
         ),
         sent_again=sum(each.sent_again for each in counts),
-        units=units,
+        units=_brought_through(units, succeeded_later),
+        succeeded_later=sum(succeeded_later.values()),
         duplicates=duplicates,
         lineage_regressions=lineage_regressions,
         exceeded=tuple(name for name, count in found.items() if count > getattr(borne, name)),
+    )
+
+
+def _brought_through(units: RunReport, later: Mapping[str, int]) -> RunReport:
+    """Count units that have succeeded since as done, and no longer as what they failed of."""
+    number = sum(later.values())
+    return replace(
+        units,
+        done=units.done + number,
+        failed=units.failed - number,
+        by_reason=Counter(units.by_reason) - Counter(later),
     )
 
 

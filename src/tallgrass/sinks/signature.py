@@ -1,7 +1,6 @@
 """Signatures of webhooks by the Standard Webhooks specification: HMAC-SHA256 of id.time.body."""
 
 import base64
-import binascii
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ def read_secret(text: str) -> bytes:
     """Return the key of a secret: base64, after `whsec_`."""
     try:
         key = base64.b64decode(text.removeprefix(_PREFIX), validate=True)
-    except binascii.Error:
+    except ValueError:  # of base64, or a character that is not ASCII
         raise ConfigError(f"secret: a secret is {_PREFIX} and base64") from None
     if len(key) not in _KEY_BYTES:
         raise ConfigError(

@@ -11,6 +11,7 @@ from tallgrass.ledger.budget import after_a_hand_back, attempts_used
 from tallgrass.ledger.claim import SUCCEEDED, Claim, ClosedClaim, CommitResult, WorkerLease
 from tallgrass.ledger.outcome import Outcome, Verdict, is_retried, judge
 from tallgrass.ledger.redaction import redact
+from tallgrass.ledger.replay_reasons import DLQ_DRAIN
 from tallgrass.ledger.rules import LedgerRules
 from tallgrass.ledger.vocabulary import Status
 from tallgrass.operators.effects import Effects
@@ -206,7 +207,10 @@ class Closing:
 
 
 def _asked_for(closes: Sequence[_Close]) -> dict[str, ReplayClose]:
-    """Return the claims that replay runs asked for."""
+    """Return the claims that replay runs asked for, and those of units that a drain put back.
+
+    Such a unit leaves its run when it fails once more; its letter is told when it succeeds.
+    """
     return {
         close.claim.unit.wal_id: ReplayClose(
             claim=close.claim,
@@ -215,7 +219,7 @@ def _asked_for(closes: Sequence[_Close]) -> dict[str, ReplayClose]:
             scheduled=_is_scheduled(close),
         )
         for close in closes
-        if close.claim.replay_run_id is not None
+        if close.claim.replay_run_id is not None or close.claim.replay_reason == DLQ_DRAIN
     }
 
 

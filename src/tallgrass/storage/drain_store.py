@@ -163,6 +163,12 @@ class DrainStore:
             row = tx.select("drain_quality", replay_run_id=run.order.replay_run_id)[0]
         return row["duplicates"], row["lineage_regressions"]
 
+    def succeeded_later(self, run: Run) -> dict[str, int]:
+        """Count the units that failed in a run and have succeeded since, by what they failed of."""
+        with self._runner.database.reading() as tx:
+            rows = tx.select("succeeded_later", replay_run_id=run.order.replay_run_id)
+        return {row["reason"]: row["units"] for row in rows}
+
     def awaited(self, run: Run) -> int:
         """Count the units that a message of the run leads to, and that are not at an end yet."""
         with self._runner.database.reading() as tx:

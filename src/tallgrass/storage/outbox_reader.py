@@ -1,6 +1,7 @@
 """What the outbox shows, by reading alone."""
 
-from collections.abc import Generator
+import heapq
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
@@ -17,7 +18,7 @@ from tallgrass.outbox.deliveries import (
 from tallgrass.outbox.dispatch_rules import AttemptOutcome, DeliveryState
 from tallgrass.outbox.event import OutboxEvent
 from tallgrass.storage.rows import instant, instant_or_none
-from tallgrass.storage.unit_of_work import Database, Row
+from tallgrass.storage.unit_of_work import Database, Row, Transaction
 
 _PAGE_SIZE = 1000
 _EVERYTHING = DeliveryFilter()
@@ -171,15 +172,22 @@ class OutboxReader:
             ),
         )
 
-    def ledger(self) -> Generator[LedgerEntry, None, None]:
-        """Yield every attempt that ended, by event and attempt, as of one moment."""
-        after = (_FIRST_ID, 0)
+    def ledger(
+        self, read_archive: Callable[[Row], Iterable[Row]]
+    ) -> Generator[LedgerEntry, None, None]:
+        """Yield every attempt that ended, by event and attempt, as of one moment.
+
+        What left for archives is among them; `read_archive` yields the events of one.
+        """
         with self._database.reading() as tx:
-            while rows := tx.select(
-                "delivery_ledger", after_id=after[0], after_attempt=after[1], size=_PAGE_SIZE
-            ):
-                yield from map(_entry, rows)
-                after = (rows[-1]["outbox_id"], rows[-1]["attempt"])
+            chains = _chains(tx.select("archived_events"))
+            archived = [_archived(tx, chain, read_archive) for chain in chains]
+            told = None
+            for entry in heapq.merge(_stored(tx), *archived, key=_key):
+                # What has yet to leave is in both places.
+                if (key := _key(entry)) != told:
+                    yield entry
+                told = key
 
 
 def _index_for(wanted: DeliveryFilter) -> str:
@@ -210,6 +218,46 @@ def _delivery(row: Row) -> StoredDelivery:
         created_at=instant(row["created_at"]),
         updated_at=instant(row["updated_at"]),
     )
+
+
+def _stored(tx: Transaction) -> Iterator[LedgerEntry]:
+    """Yield the attempts that are in the database."""
+    after = (_FIRST_ID, 0)
+    while rows := tx.select(
+        "delivery_ledger", after_id=after[0], after_attempt=after[1], size=_PAGE_SIZE
+    ):
+        yield from map(_entry, rows)
+        after = (rows[-1]["outbox_id"], rows[-1]["attempt"])
+
+
+def _chains(archives: Sequence[Row]) -> list[list[Row]]:
+    """Put archives that do not overlap one behind the other: of a chain one file is open at a time.
+
+    They come in the order of their first keys.
+    """
+    chains: list[list[Row]] = []
+    for archive in archives:
+        before = (each for each in chains if each[-1]["last_key"] < archive["first_key"])
+        if (chain := next(before, None)) is None:
+            chains.append(chain := [])
+        chain.append(archive)
+    return chains
+
+
+def _archived(
+    tx: Transaction, chain: Sequence[Row], read_archive: Callable[[Row], Iterable[Row]]
+) -> Iterator[LedgerEntry]:
+    """Yield the attempts that archives hold."""
+    for archive in chain:
+        for number, event in enumerate(read_archive(archive)):
+            if number % _PAGE_SIZE == 0:
+                tx.now()  # a transaction that does nothing for long is ended by the server
+            for attempt in event["attempts"]:
+                yield _entry({**event, **attempt})
+
+
+def _key(entry: LedgerEntry) -> tuple[str, int]:
+    return entry.outbox_id, entry.attempt
 
 
 def _entry(row: Row) -> LedgerEntry:

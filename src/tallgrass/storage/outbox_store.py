@@ -85,7 +85,8 @@ class OutboxStore:
     def settle(self, dispatcher: str, settlements: Sequence[Settlement]) -> Settled:
         """Write what became of claimed events; one that was claimed again meanwhile is left alone.
 
-        If the connection breaks during COMMIT, the attempts tell whether it came through.
+        If the connection breaks during COMMIT, the attempts tell whether it came through; if that
+        stays unknown, it may be called again.
         """
         keys = [[one.event.outbox_id, one.event.attempt] for one in settlements]
 
@@ -96,20 +97,23 @@ class OutboxStore:
 
         def work_on_what_is_held(tx: Transaction) -> tuple[Settled, int]:
             now = tx.now()
-            held = _held(tx, dispatcher, settlements)
-            _write_settlements(tx, now, dispatcher, held)
-            kept = {one.event.outbox_id for one in held}
-            lost = frozenset(one.event.outbox_id for one in settlements) - kept
-            return Settled(at=now, lost=lost), len(held)
+            _write_settlements(tx, now, dispatcher, _held(tx, dispatcher, settlements))
+            done = written(tx)  # by this call, or by one whose COMMIT got no answer
+            lost = frozenset(one.event.outbox_id for one in settlements) - done
+            return Settled(at=now, lost=lost), len(done)
+
+        def written(tx: Transaction) -> set[str]:
+            rows = tx.select("written_attempts", dispatcher=dispatcher, rows=keys)
+            return {row["outbox_id"] for row in rows}
 
         def landed(tx: Transaction, result: tuple[Settled, int]) -> bool:
-            found = tx.select("written_attempts", dispatcher=dispatcher, rows=keys)
-            return bool(found[0]["found"] == result[1])
+            return len(written(tx)) == result[1]
 
         try:
             return self._runner.run(work, landed)[0]
         except VersionConflict:
-            # Rare: some were claimed by others. Asking first would cost each batch a statement.
+            # Rare: some were claimed by others, or are written. Asking first would cost each batch
+            # a statement.
             return self._runner.run(work_on_what_is_held, landed)[0]
 
     def abandon(self, target: str, dispatcher: str) -> int:

@@ -99,7 +99,7 @@ class PgstacProjection:
         If the connection breaks during COMMIT, nothing need be known: the next batch begins
         wherever the database says.
         """
-        return self._run(lambda statements: _copy(statements, collection_id, size))
+        return self._run(lambda statements: _copy(statements, collection_id, size), _never_mind)
 
     def restart(self, collection_id: str) -> None:
         """Empty the copy of a collection, so that it is made again from its first item."""
@@ -129,7 +129,7 @@ class PgstacProjection:
                 statements.execute("note_no_changes")
             return forgotten
 
-        return self._run(work)
+        return self._run(work, _are_forgotten)
 
     def run_queued(self) -> bool:
         """Run one statement of pgstac's queue: statistics of partitions; False if it is empty."""
@@ -138,10 +138,20 @@ class PgstacProjection:
             statements.select("use_pgstac")
             return bool(statements.select("run_queued")[0]["has_run"])
 
-        return self._run(work)
+        return self._run(work, _never_mind)
 
-    def _run(self, work: "_Work[Result]") -> Result:
-        return self._runner.run(lambda tx: work(_statements(tx)), landed=lambda _tx, _result: True)
+    def _run(self, work: "_Work[Result]", landed: "_Landed[Result] | None" = None) -> Result:
+        """Run work in a transaction.
+
+        If the connection breaks during COMMIT, `landed` asks whether it came through; without it
+        that is an error, and the call may be repeated.
+        """
+        if landed is None:
+            return self._runner.run(lambda tx: work(_statements(tx)))
+        return self._runner.run(
+            lambda tx: work(_statements(tx)),
+            lambda tx, result: landed(_statements(tx), result),
+        )
 
     def _require_postgis(self, statements: PostgresTransaction) -> None:
         if not statements.select("facts")[0]["has_postgis"]:
@@ -151,6 +161,18 @@ class PgstacProjection:
 
 
 _Work = Callable[[PostgresTransaction], Result]
+_Landed = Callable[[PostgresTransaction, Result], bool]
+
+
+def _never_mind(_statements: PostgresTransaction, _result: object) -> bool:
+    """Tell that nothing need be known: the next call begins wherever the database says."""
+    return True
+
+
+def _are_forgotten(statements: PostgresTransaction, forgotten: Sequence[str]) -> bool:
+    """Tell whether none of the collections is copied any longer."""
+    copied = {row["collection_id"] for row in statements.select("projections")}
+    return copied.isdisjoint(forgotten)
 
 
 def _statements(tx: Transaction) -> PostgresTransaction:

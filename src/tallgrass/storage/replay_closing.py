@@ -26,7 +26,7 @@ _NOT_TRIED = "handed_back"
 
 @made_often
 class ReplayClose:
-    """A claim that a replay run asked for, and how it ends."""
+    """A claim that a replay run asked for, now or before it failed once more, and how it ends."""
 
     claim: Claim
     outcome: Outcome
@@ -58,19 +58,19 @@ class ReplayClosing:
         """Write what came of each record."""
         if self._before:
             tx.write("close_run_records", list(self._rows()))
-        for run_id, wal_ids in sorted(self._drained().items()):
-            letters = tx.select("reprocessed_letters", replay_run_id=run_id, rows=wal_ids)
+        if drained := self._drained():
+            letters = tx.select("reprocessed_letters", rows=drained)
             self.reprocessed += [(row["dataset"],) for row in letters]
 
-    def _drained(self) -> dict[str, list[str]]:
-        """Return the units that drains put back and that succeed now, by run."""
-        found: dict[str, list[str]] = {}
-        for wal_id, close in sorted(self.closes.items()):
-            claim = close.claim
-            first_success = close.succeeded and claim.claimed_from is not Status.SUCCEEDED
-            if first_success and claim.replay_reason == DLQ_DRAIN and claim.replay_run_id:
-                found.setdefault(claim.replay_run_id, []).append(wal_id)
-        return found
+    def _drained(self) -> list[str]:
+        """Return the units that a drain put back and that succeed now, whatever came between."""
+        return [
+            wal_id
+            for wal_id, close in sorted(self.closes.items())
+            if close.succeeded
+            and close.claim.replay_reason == DLQ_DRAIN
+            and close.claim.claimed_from is not Status.SUCCEEDED
+        ]
 
     def _rows(self) -> Iterator[tuple[object, ...]]:
         for row in self._before:

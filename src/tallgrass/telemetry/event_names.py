@@ -24,6 +24,7 @@ TARGET_PAUSED: Final = "target_paused"
 TARGET_RESUMED: Final = "target_resumed"
 DISPATCH_STARTED: Final = "dispatch_started"
 DISPATCH_STOPPED: Final = "dispatch_stopped"
+DISPATCH_FAILED: Final = "dispatch_failed"
 METRICS_SERVED: Final = "metrics_served"
 TELEMETRY_UNDELIVERED: Final = "telemetry_undelivered"
 NODE_FAILED: Final = "node_failed"
@@ -183,6 +184,12 @@ EVENTS: Final = table(
             level="info",
             fields=("dispatched", "undelivered"),
             meaning="dispatchers ended in good order; so many events are still undelivered",
+        ),
+        LogEvent(
+            name=DISPATCH_FAILED,
+            level="error",
+            fields=("error_code", "message"),
+            meaning="dispatchers beside workers ended with an error; the command ends with it",
         ),
         LogEvent(
             name=METRICS_SERVED,

@@ -10,6 +10,13 @@ GROUP BY 1, 2, 3;
 UPDATE replay_runs SET planned = planned + :added, finished_at = NULL
 WHERE replay_run_id = :replay_run_id;
 
+-- name: succeeded_later(replay_run_id)
+-- Units that failed in the run and that a message brought through since, by what they failed of.
+SELECT p.reason, count(*) AS units FROM replay_run_records AS p
+JOIN wal_records AS r ON r.wal_id = p.wal_id
+WHERE p.replay_run_id = :replay_run_id AND p.outcome = 'failed' AND r.status = 'succeeded'
+GROUP BY p.reason;
+
 -- name: drain_quality(replay_run_id)
 -- Units of a run that were applied more than once with the same object, and those that it brought
 -- through and of which the catalog has no whole lineage.

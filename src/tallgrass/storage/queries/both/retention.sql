@@ -27,6 +27,10 @@ SELECT * FROM archives WHERE kind = :kind AND removed_at IS NULL AND abandoned_a
 -- In order of the chain.
 SELECT * FROM archives WHERE kind = 'audit' AND removed_at IS NOT NULL AND abandoned_at IS NULL ORDER BY first_position;
 
+-- name: archived_events()
+-- Those for which rows have left; what the others hold is still here.
+SELECT * FROM archives WHERE kind = 'events' AND removed > 0 ORDER BY first_key, archive_id;
+
 -- name: told_archives(sha256)
 SELECT detail FROM audit_log WHERE subject = 'archive:' || :sha256 AND action = 'archive_record';
 

@@ -52,13 +52,22 @@ WHERE p.replay_run_id = :replay_run_id AND p.outcome = 'due'
   AND NOT EXISTS (SELECT 1 FROM wal_attempts AS o WHERE o.wal_id = r.wal_id AND o.status = 'pending')
 ORDER BY p.wal_id;
 
--- name: reprocessed_letters(replay_run_id, rows)
--- Letters that lead to one of these units, and of whose units each has succeeded. Letters that lead
--- to the same units are one.
+-- name: reprocessed_letters(rows)
+-- Letters that lead to one of these units, and of whose units each has succeeded. A unit's letters
+-- are of the last run that an attempt was made for: the unit may have failed since and left it.
+-- Letters that lead to the same units are one.
+WITH given AS (
+  SELECT unit.value::uuid AS wal_id, (SELECT a.replay_run_id FROM wal_attempts AS a
+    WHERE a.wal_id = unit.value::uuid AND a.replay_run_id IS NOT NULL
+    ORDER BY a.attempt_no DESC LIMIT 1) AS replay_run_id
+  FROM json_array_elements_text(:rows::json) AS unit (value)
+)
 SELECT min(r.dataset) AS dataset
 FROM drained_letters AS l CROSS JOIN LATERAL json_array_elements(l.units::json) AS u (value)
 LEFT JOIN wal_records AS r ON r.wal_id = (u.value ->> 0)::uuid
-WHERE l.replay_run_id = :replay_run_id AND l.state <> 'left' AND (l.action = 'replay' OR l.action = 'send')
-GROUP BY l.units
+LEFT JOIN given AS g ON g.wal_id = r.wal_id AND g.replay_run_id = l.replay_run_id
+WHERE l.replay_run_id IN (SELECT replay_run_id FROM given)
+  AND l.state <> 'left' AND (l.action = 'replay' OR l.action = 'send')
+GROUP BY l.replay_run_id, l.units
 HAVING count(*) = sum(CASE WHEN r.status = 'succeeded' THEN 1 ELSE 0 END)
-  AND sum(CASE WHEN (u.value ->> 0) IN (SELECT value FROM json_array_elements_text(:rows::json) AS given (value)) THEN 1 ELSE 0 END) > 0;
+  AND count(g.wal_id) > 0;

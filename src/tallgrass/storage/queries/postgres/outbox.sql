@@ -131,8 +131,9 @@ FROM each_row AS x
 ORDER BY x.outbox_id;
 
 -- name: written_attempts(dispatcher, rows)
-SELECT count(*) AS found FROM outbox_attempts
-WHERE dispatcher = :dispatcher
+-- Those whose results the dispatcher wrote; as lost they are written by whoever claims them next.
+SELECT outbox_id FROM outbox_attempts
+WHERE dispatcher = :dispatcher AND outcome <> 'lost'
   AND (outbox_id, attempt) IN (
     SELECT (value ->> 0)::uuid, (value ->> 1)::integer FROM json_array_elements(:rows::json));
 

@@ -99,10 +99,11 @@ INSERT INTO outbox_attempts (outbox_id, attempt, dispatcher, outcome, duplicate,
 VALUES (:outbox_id, :attempt, :dispatcher, :outcome, :duplicate, :error_code, :error, :now);
 
 -- name: written_attempts(dispatcher, rows)
-SELECT count(*) AS found FROM json_each(:rows) AS wanted
+-- Those whose results the dispatcher wrote; as lost they are written by whoever claims them next.
+SELECT a.outbox_id FROM json_each(:rows) AS wanted
 CROSS JOIN outbox_attempts AS a
   ON a.outbox_id = wanted.value ->> 0 AND a.attempt = wanted.value ->> 1
-WHERE a.dispatcher = :dispatcher;
+WHERE a.dispatcher = :dispatcher AND a.outcome <> 'lost';
 
 -- name: held_by_dispatcher(target, dispatcher)
 SELECT outbox_id, attempt FROM outbox_delivery
