@@ -288,6 +288,33 @@ def test_who_changed_something_sees_it_however_young_the_look_is() -> None:
     assert figures.overview().by_status == {"succeeded": 2}
 
 
+def test_a_look_that_began_before_a_change_is_not_shown_after_it() -> None:
+    """It may have seen the database as it was, though it ends later; the first look of all too."""
+    began, go, looks = threading.Event(), threading.Event(), list[int]()
+
+    def look() -> Any:
+        looks.append(1)
+        seen = len(looks)
+        began.set()
+        assert go.wait(30)
+        return overview(seen)
+
+    figures = figures_of(look, Time(), age_s=60.0)
+    figures._thread = threading.Thread()  # nobody looks but this test
+    for before in (1, 3):
+        began.clear()
+        go.clear()
+        looking = threading.Thread(target=figures.snapshot)
+        looking.start()
+        assert began.wait(30)
+        figures.expire()
+        go.set()
+        looking.join(30)
+        assert figures.recent().by_status == {"succeeded": before + 1}
+        assert figures.recent().by_status == {"succeeded": before + 1}
+        figures.expire()
+
+
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_fifty_open_pages_cost_what_one_does(
     console: Console, people: People, monkeypatch: pytest.MonkeyPatch

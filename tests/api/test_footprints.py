@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tallgrass.api.service import open_service
+from tallgrass.bootstrap import footprints
 from tallgrass.console.app import create_console
 from tests.support.catalog import HOUR, NOON, Known, write_catalog
 from tests.support.console import Console
@@ -124,6 +125,67 @@ def test_only_what_the_gate_allows_is_told(catalog: Backend) -> None:
         assert unit["item"] is None
         assert "in review" in unit["withheld"]
         assert "Not shown." in reader.get(f"/records/{wal_id}").text
+
+
+def test_a_box_finds_places_as_they_are_told(backend: Backend) -> None:
+    """Masked items lie in all of their cell of 0.1° and nowhere else; nothing is told by boxes."""
+    fine = (0.02, 0.02, 0.03, 0.03)
+    write_catalog(
+        backend, [Known(id="masked", box=fine), Known(id="held", box=fine, collection="hrrr")]
+    )
+    review = {"care_label": "restricted", "reject": "in review"}
+    with governed(backend, goes_glm={"care_label": "sensitive"}, hrrr=review) as console:
+        reader = console.browser_of()
+
+        def asked(**query: str) -> tuple[list[str], list[str]]:
+            answer = reader.get(PATH, params=query)
+            return [each["id"] for each in features(answer)], list(answer.json()["withheld"])
+
+        for box, found in (
+            ("0.02,0.02,0.03,0.03", ["masked"]),
+            ("0.07,0.07,0.08,0.08", ["masked"]),
+            ("-1,-1,-0.01,-0.01", []),
+            ("0.11,0.11,0.12,0.12", []),
+            ("100,50,101,51", []),
+        ):
+            assert asked(bbox=box) == (found, ["hrrr"]), box
+            assert asked(bbox=box, dataset="goes-glm") == (found, []), box
+            assert asked(bbox=box, dataset="hrrr") == ([], ["hrrr"]), box
+
+
+def test_no_box_finds_items_of_a_dataset_that_no_policy_knows(backend: Backend) -> None:
+    """It is named whatever the box is, though all datasets that are known are told exactly."""
+    write_catalog(backend, [Known(id="here"), Known(id="gone", collection="no-longer")])
+    with governed(backend) as console:
+        reader = console.browser_of()
+        for box, found in (("0,0,1,1", ["here"]), ("100,50,101,51", [])):
+            answer = reader.get(PATH, params={"bbox": box})
+            assert [each["id"] for each in features(answer)] == found
+            assert list(answer.json()["withheld"]) == ["no-longer"]
+
+
+def test_pages_for_a_box_end(catalog: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each looks through so many items at most, and together they have what lies there, once."""
+    with governed(catalog, hrrr={"care_label": "sensitive"}) as console:
+        reader = console.browser_of()
+        query = {"bbox": "-1,-1,2,2"}
+        whole = reader.get(PATH, params=query).json()
+        assert ([each["id"] for each in whole["features"]], whole["next_cursor"]) == (
+            ["new", "mid"],
+            None,
+        )
+        for looked, limit, pages in (
+            (1000, 1, [["new"], ["mid"], []]),
+            (1, 100, [["new"], ["mid"], [], []]),
+            (3, 100, [["new", "mid"], []]),
+        ):
+            monkeypatch.setattr(footprints, "LOOKED_AT_MAX", looked)
+            answer = reader.get(PATH, params={**query, "limit": str(limit)})
+            found = [[each["id"] for each in features(answer)]]
+            while "next" in answer.links:
+                answer = reader.get(answer.links["next"]["url"])
+                found.append([each["id"] for each in features(answer)])
+            assert found == pages
 
 
 def test_the_map_shows_each_dataset_and_lists_the_same(catalog: Backend) -> None:

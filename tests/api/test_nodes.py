@@ -132,6 +132,21 @@ def test_a_failed_node_is_cleared_under_an_approval(console: Console, people: Pe
 
 
 @ON_SQLITE
+def test_only_plans_of_operators_are_kept(console: Console, tmp_path: Path) -> None:
+    """A viewer gets the same documents, but pushes out no plan that waits for its approval."""
+    path, plans = f"{API}/runs/bad/nodes/put", tmp_path / "plans"
+    for each in ("clear-plan", "rerun-plan"):
+        seen = console.program("vera").get(f"{path}/{each}").json()
+        assert list(plans.glob("*")) == []
+        assert console.browser_of().get(f"{path}/{each}").json() == seen
+        assert list(plans.glob("*")) == []
+        assert console.program("otto").get(f"{path}/{each}").json() == seen
+        (kept,) = plans.glob("*")
+        assert kept.stem == seen["sha256"]
+        kept.unlink()
+
+
+@ON_SQLITE
 def test_pages_show_runs_and_tasks(console: Console, people: People) -> None:
     """Runs by state, the tasks of one; what a node was given or made is on no page."""
     browser = console.browser_of(people.vera)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tallgrass.api import quarantine
+from tallgrass.console import units
 from tallgrass.governance.approvals import Verdict
 from tests.cli.command import uri
+from tests.contract.scene import Scene
 
 if TYPE_CHECKING:
+    import pytest
+
     from tests.support.backends import Backend
     from tests.support.console import Console
     from tests.support.governance import People
@@ -152,3 +157,33 @@ def test_a_unit_is_held_as_it_was_seen(console: Console, people: People, backend
         failed["wal_id"],
     )
     assert moved == [("otto", "look")]
+
+
+def test_a_unit_that_moves_while_it_is_being_held_is_not_held(
+    console: Console, people: People, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker tried it once more after the look at its version: nobody saw it so."""
+    sql = "SELECT wal_id, version, status FROM wal_records WHERE object_uri = ?"
+    moving = uri(10, "hrrr")
+    hold_now = quarantine.hold_now
+
+    def too_late(*given: Any) -> Any:
+        scene = Scene(backend)
+        scene.fail(10, dataset="hrrr")
+        scene.stores.close()
+        return hold_now(*given)
+
+    monkeypatch.setattr(quarantine, "hold_now", too_late)
+    monkeypatch.setattr(units, "hold_now", too_late)
+    wal_id, version, _ = backend.sql(sql, moving)[0]
+    body = {"units": [{"wal_id": str(wal_id), "version": version}], "reason": "look"}
+    answer = console.program("otto").post(f"{API}/holds", json=body)
+    assert (answer.status_code, answer.json()["held"]) == (200, [])
+    assert answer.json()["refused"][str(wal_id)]["code"] == "version_conflict"
+    # Pending again, in progress, failed: three versions.
+    assert backend.sql(sql, moving) == [(wal_id, version + 3, "failed")]
+    by_page = console.browser_of(people.otto).send_form(
+        f"/records/{wal_id}/hold", version=str(version + 3), reason="look"
+    )
+    assert (by_page.status_code, "version" in by_page.text) == (409, True)
+    assert backend.sql(sql, moving) == [(wal_id, version + 6, "failed")]

@@ -60,6 +60,21 @@ def test_a_database_that_is_away_is_said_and_pages_come_back_by_themselves(
             page.goto("about:blank")
 
 
+def test_a_page_ends_at_the_sign_in_when_its_session_is_gone(
+    ingested: Backend, context: BrowserContext
+) -> None:
+    """The console is started again and knows the session no more: an open page does not freeze."""
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    with console_process(ingested.url) as served:
+        page.goto(served.link)
+        expect(page.locator("[data-renewed]")).to_have_count(1)
+    expect(page.locator("[data-trouble]")).to_contain_text("it is tried again")
+    with console_process(ingested.url, "--port", served.url.rpartition(":")[2]):
+        expect(page).to_have_url(f"{served.url}/sign-in?next=%2F")
+        page.goto("about:blank")
+
+
 def test_the_theme_follows_the_system_and_the_switch(
     ingested: Backend, context: BrowserContext
 ) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tallgrass.telemetry.series import Collect, Family, Series
     from tests.support.backends import Backend
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -32,7 +33,9 @@ RECORDS = "nodd_sns.wal_records_total"
 LATENCY = "nodd_sns.ingest_latency_seconds"
 DEPTH = "nodd_sns.queue_depth"
 DROPPED = "nodd_sns.telemetry_dropped_total"
+UNSENT = "nodd_sns.telemetry_failed_sends_total"
 ALL = {"OTEL_TRACES_SAMPLER": "always_on"}
+NO_TRACES = {"OTEL_TRACES_EXPORTER": "none"}
 SOON_S = 60.0
 
 
@@ -205,7 +208,7 @@ def test_an_absent_collector_is_told_once_and_drops_are_counted(
 def test_a_refusal_is_told_again_only_after_it_had_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line an outage: down, back, down again are two lines."""
     lines: list[str] = []
-    variables = {"OTEL_METRIC_EXPORT_INTERVAL": "10", "OTEL_TRACES_EXPORTER": "none"}
+    variables = {"OTEL_METRIC_EXPORT_INTERVAL": "10", **NO_TRACES}
     with (
         Collector(status=400) as collector,
         opened(config(), collector.variables(**variables), monkeypatch, lines) as recorder,
@@ -214,12 +217,68 @@ def test_a_refusal_is_told_again_only_after_it_had_ended(monkeypatch: pytest.Mon
         wait_for(lambda: collector.requests >= 3)
         collector.status = 200
         wait_for(lambda: len(collector.metrics) >= 2)
-        (unsent,) = collector.last("nodd_sns.telemetry_failed_sends_total").sum.data_points
+        (unsent,) = collector.last(UNSENT).sum.data_points
         assert (number(unsent)) >= 3
         assert attributes(unsent) == {"signal": "metrics"}
         assert len(lines) == 1
         collector.status = 400
         wait_for(lambda: len(lines) == 2)
+
+
+def test_metrics_that_cannot_be_read_are_sent_when_they_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever reading them raises is counted and told like a failed send, and ends nothing."""
+    lines, faults = list[str](), [RuntimeError("nobody expected it"), ZeroDivisionError()]
+
+    def collecting(series: Series) -> Collect:
+        def collect() -> list[Family]:
+            if faults:
+                raise faults.pop()
+            return series.families()
+
+        return collect
+
+    with Collector() as collector:
+        variables = collector.variables(OTEL_METRIC_EXPORT_INTERVAL="10", **NO_TRACES)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        with open_recorder(
+            config(), lines.append, environment=variables, collecting=collecting
+        ) as recorder:
+            recorder.count(RECORDS, 1, dataset="hrrr", status="failed")
+            wait_for(lambda: len(collector.metrics) >= 1)
+        (unsent,) = collector.last(UNSENT).sum.data_points
+        assert (number(unsent), attributes(unsent)) == (2, {"signal": "metrics"})
+    assert [line.split(" ", 2)[1:] for line in lines] == [
+        ["warning", "telemetry_undelivered signal=metrics\n"]
+    ]
+
+
+def test_spans_that_cannot_be_written_are_dropped_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those of their request go with them; later ones are sent."""
+
+    class Unwritable:
+        def __str__(self) -> str:
+            raise RuntimeError("nobody expected it")
+
+    lines: list[str] = []
+    with Collector() as collector:
+        # Of two that may wait, each is sent at once.
+        settings, variables = config(waiting_spans=2), collector.variables(**ALL)
+        with opened(settings, variables, monkeypatch, lines) as recorder:
+            report_span(recorder, 1, thing=Unwritable())
+            wait_for(lambda: bool(lines))
+            report_span(recorder, 2)
+            wait_for(lambda: bool(collector.spans))
+        assert [int(span.trace_id.hex(), 16) for span in collector.spans] == [2]
+        (dropped,) = collector.last(DROPPED).sum.data_points
+    assert (number(dropped), attributes(dropped)) == (
+        1,
+        {"signal": "traces", "reason": "undelivered"},
+    )
 
 
 def test_a_hanging_collector_delays_neither_reports_nor_the_end(

@@ -84,6 +84,8 @@ class Figures:
         self._seldom_s = seldom_s
         self._looking = threading.Lock()
         self._latest: Snapshot | None = None
+        #: That of the look that began last; it may be under way.
+        self._number = 0
         #: Looks up to this number are too old for a page.
         self._expired = 0
         self._past: deque[Moment] = deque(maxlen=PAST_MAX)
@@ -125,9 +127,8 @@ class Figures:
         return young and self._expired < latest.number
 
     def expire(self) -> None:
-        """Let no page show a look from before now: somebody has changed something."""
-        if self._latest is not None:
-            self._expired = self._latest.number
+        """Let no page show a look that began before now: somebody has changed something."""
+        self._expired = self._number
 
     def snapshot(self) -> Snapshot:
         """Return a look that is young enough; many who ask at once share one."""
@@ -135,7 +136,8 @@ class Figures:
             latest = self._latest
             if latest is not None and self._is_young(latest):
                 return latest
-            snapshot = self._take(1 if latest is None else latest.number + 1)
+            self._number += 1
+            snapshot = self._take(self._number)
             self._latest = snapshot
             if snapshot.overview is not None:
                 succeeded = snapshot.overview.by_status[Status.SUCCEEDED.value]

@@ -61,7 +61,11 @@ def list_footprints(
         Query(max_length=CURSOR_MAX, description="`next_cursor` of the page before"),
     ] = None,
 ) -> Response:
-    """List where items lie; all filters hold together."""
+    """List where items lie; all filters hold together.
+
+    A `bbox` is compared with places as they are told. Where a dataset's are told coarsely or not at
+    all, a page may be short, even empty, and still have a `next_cursor`.
+    """
     wanted = wanted_of(datasets=dataset, since=since, until=until, bbox=bbox)
     found, following = read_page(here, wanted, cursor=cursor, limit=limit)
     document = {

@@ -21,7 +21,7 @@ from tallgrass.api.paging import (
 )
 from tallgrass.api.problems import ACTING, documented
 from tallgrass.api.service import Here, Service
-from tallgrass.api.sign_in import Viewer, writer
+from tallgrass.api.sign_in import Signed, Viewer, writer
 from tallgrass.bootstrap.node_clearing import clear_failed
 from tallgrass.bootstrap.node_reports import newest_runs, read_budgets, read_run
 from tallgrass.bootstrap.nodes import plan_clearing, plan_rerun
@@ -182,17 +182,17 @@ def clear(
 
 
 _PLAN = documented(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT) | documents(
-    "The plan, for an approval; it is kept here by its hash.", sha256={"type": "string"}
+    "The plan, for an approval; an operator's is kept here by its hash.", sha256={"type": "string"}
 )
 
 
 @router.get("/runs/{run_id}/nodes/{node_id}/clear-plan", responses=_PLAN, response_class=Response)
 def clear_plan(
-    request: Request, here: Here, _signed: Viewer, run_id: Id, node_id: Id, task: Task = None
+    request: Request, here: Here, signed: Viewer, run_id: Id, node_id: Id, task: Task = None
 ) -> Response:
     """Write down which failures of a node are to be cleared."""
     plan = plan_clearing(here.config, folder_of(here), run_id, node_id, task)
-    here.plans.keep([plan.line()])
+    _keep(here, signed, plan.line())
     return answer(request, {**plan.document(), "sha256": plan.sha256})
 
 
@@ -200,7 +200,7 @@ def clear_plan(
 def rerun_plan(
     request: Request,
     here: Here,
-    _signed: Viewer,
+    signed: Viewer,
     run_id: Id,
     node_id: Id,
     task: Task = None,
@@ -208,7 +208,7 @@ def rerun_plan(
 ) -> Response:
     """Write down that a node is to run again on sovereign data."""
     plan = plan_rerun(here.config, run_id, node_id, task, dataset)
-    here.plans.keep([plan.line()])
+    _keep(here, signed, plan.line())
     return answer(request, {**plan.document(), "sha256": plan.sha256})
 
 
@@ -257,6 +257,12 @@ def run_of(
 def folder_of(here: Service) -> Folder:
     """Return the folder of the runner whose nodes are shown."""
     return Folder(here.config.text("nodes.folder"))
+
+
+def _keep(here: Service, signed: Signed, plan: bytes) -> None:
+    """Keep the plan of somebody who may ask for its approval; others' would push those out."""
+    if signed.role.includes(Role.OPERATOR):
+        here.plans.keep([plan])
 
 
 def _log(here: Service, actor: Actor, action: str, detail: dict[str, object]) -> None:

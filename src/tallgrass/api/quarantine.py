@@ -20,7 +20,6 @@ from tallgrass.bootstrap.governing import (
     Moved,
     held_by,
     held_document,
-    hold_units,
     release_units,
     released_document,
 )
@@ -132,10 +131,11 @@ def hold(
 ) -> Response:
     """Take pending or failed units out of the flow; one whose version has moved on is refused."""
     with here.reading.lent() as stores:
-        for each in body.units:
-            _require_as_seen(stores, each.wal_id, each.version)
-    held = hold_now(here, actor, [each.wal_id for each in body.units], body.reason)
-    return done(held_document(held))
+        seen = [
+            (_require_as_seen(stores, each.wal_id, each.version), each.version)
+            for each in body.units
+        ]
+    return done(held_document(hold_now(here, actor, seen, body.reason)))
 
 
 @router.post(
@@ -191,10 +191,10 @@ def ask_for_release(
         return stores.approvals.request(subject, reason=reason, by=actor)
 
 
-def hold_now(here: Service, actor: Actor, units: list[str], reason: str) -> Moved:
-    """Hold units, and tell which cannot be held."""
+def hold_now(here: Service, actor: Actor, seen: list[tuple[str, int]], reason: str) -> Moved:
+    """Hold units at the versions that somebody saw, and tell which cannot be held."""
     with here.writing.lent() as stores:
-        return hold_units(stores, units, reason=reason, by=actor)
+        return stores.interventions.quarantine(seen, reason=reason, actor=actor)
 
 
 def release_now(
@@ -206,7 +206,8 @@ def release_now(
     return released_document(released)
 
 
-def _require_as_seen(stores: Stores, wal_id: str, version: int) -> None:
-    record = stores.reader.record(wal_id)
+def _require_as_seen(stores: Stores, name: str, version: int) -> str:
+    record = stores.reader.record(name)
     changed = {"wal_id": record.wal_id, "status": record.status.value, "version": record.version}
     require_version(version, record.version, changed)
+    return record.wal_id

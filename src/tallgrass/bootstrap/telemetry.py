@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import tallgrass
@@ -166,7 +167,7 @@ class _Sending:
             resource,
             now_ns=time.time_ns,
             every_s=self._exports.every_s,
-            sent=lambda ok: self._note("metrics", ok=ok),
+            sent=partial(self._note, "metrics"),
         )
         sending.start()
         try:
@@ -189,7 +190,7 @@ class _Sending:
             dropped=lambda number, reason: self._series.count(
                 names.TELEMETRY_DROPPED, number, {"signal": "traces", "reason": reason}
             ),
-            sent=lambda ok: self._note("traces", ok=ok),
+            sent=partial(self._note, "traces"),
         )
         sending.start()
         try:

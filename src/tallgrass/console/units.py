@@ -75,9 +75,9 @@ def show_unit(request: Request, here: Here, signed: Viewer, wal_id: Name) -> Res
 def hold(here: Here, sent: Sent, wal_id: Name) -> Response:
     """Take the unit out of the flow, as the page showed it."""
     actor = sent.actor(Role.OPERATOR, "quarantine")
-    reason = sent.text("reason")
-    name = _require_as_shown(here, wal_id, sent.version())
-    held = hold_now(here, actor, [name], reason)
+    reason, version = sent.text("reason"), sent.version()
+    name = _require_as_shown(here, wal_id, version)
+    held = hold_now(here, actor, [(name, version)], reason)
     for error in held.refused.values():
         raise error
     return back_to(f"/records/{name}", "Held. It waits for a person until it is released.")

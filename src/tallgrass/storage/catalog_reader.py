@@ -130,6 +130,11 @@ class CatalogReader:
             rows = tx.select("collection_body", collection_id=collection_id)
         return bytes(rows[0]["body"]) if rows else None
 
+    def filled_collections(self) -> list[str]:
+        """Return the ids of the collections that have items, in order."""
+        with self._database.reading() as tx:
+            return _collections(tx)
+
     def projection_lag(self) -> ProjectionLag | None:
         """Return how far the copy in pgstac is behind; None where there is none."""
         with self._database.reading() as tx:

@@ -320,8 +320,8 @@ METRICS: Final = table(
         _counter(
             TELEMETRY_UNSENT,
             ("signal",),
-            "requests with `metrics` or `traces` that a collector did not take; metrics are sums,"
-            " so the next request makes up for them",
+            "requests with `metrics` or `traces` that could not be made, or that a collector did"
+            " not take; metrics are sums, so the next request makes up for them",
         ),
         _histogram(
             NODE_LATENCY,

@@ -4,6 +4,7 @@ What is sent are sums, so a send that fails loses nothing: the next one says it 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
@@ -23,7 +24,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from tallgrass.telemetry.names import MetricKind
-from tallgrass.telemetry.pushing import Pushing
+from tallgrass.telemetry.pushing import Pushing, Sent
 from tallgrass.telemetry.series import Collect, Family, Labels
 
 _SCOPE = InstrumentationScope("tallgrass")
@@ -43,7 +44,7 @@ class MetricSending:
         *,
         now_ns: Callable[[], int],
         every_s: float,
-        sent: Callable[[bool], None],
+        sent: Sent,
     ) -> None:
         self._collect = collect
         self._exporter = exporter
@@ -51,7 +52,8 @@ class MetricSending:
         self._now_ns = now_ns
         self._since_ns = now_ns()
         self._sent = sent
-        self._pushing = Pushing("tallgrass-metrics", self._push, every_s)
+        failed = partial(sent, ok=False)
+        self._pushing = Pushing("tallgrass-metrics", self._push, every_s, failed=failed)
 
     def start(self) -> None:
         """Begin to send."""
@@ -67,7 +69,7 @@ class MetricSending:
         if not families:
             return
         data = metrics_data(families, self._resource, self._since_ns, self._now_ns())
-        self._sent(self._exporter.export(data) is MetricExportResult.SUCCESS)
+        self._sent(ok=self._exporter.export(data) is MetricExportResult.SUCCESS)
 
 
 def metrics_data(

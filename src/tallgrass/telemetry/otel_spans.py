@@ -17,7 +17,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from tallgrass.telemetry import trace_context
-from tallgrass.telemetry.pushing import Pushing
+from tallgrass.telemetry.pushing import Pushing, Sent
 
 #: Spans of one request.
 SEND_MAX = 512
@@ -77,7 +77,7 @@ class SpanSending:
         *,
         waiting_max: int,
         dropped: Callable[[int, str], None],
-        sent: Callable[[bool], None],
+        sent: Sent,
         every_s: float = _EVERY_S,
     ) -> None:
         self._exporter = exporter
@@ -91,7 +91,7 @@ class SpanSending:
         self._enough = min(SEND_MAX, -(-waiting_max // 2))
         self._dropped = dropped
         self._sent = sent
-        self._pushing = Pushing("tallgrass-spans", self._push, every_s)
+        self._pushing = Pushing("tallgrass-spans", self._push, every_s, failed=self._lose)
 
     def start(self) -> None:
         """Begin to send."""
@@ -119,16 +119,22 @@ class SpanSending:
         """Send until nothing waits, or until a send fails: the rest waits for the next time."""
         while self._waiting:
             ended = [self._waiting.popleft() for _ in range(min(SEND_MAX, len(self._waiting)))]
+            self._under_way = len(ended)
             spans = [readable(span, self._resource) for span in ended]
-            self._under_way = len(spans)
-            delivered = self._exporter.export(spans) is SpanExportResult.SUCCESS
+            if self._exporter.export(spans) is not SpanExportResult.SUCCESS:
+                self._lose()
+                return
             self._under_way = 0
             if self._closed:
                 return  # given up meanwhile, and counted
-            self._sent(delivered)
-            if not delivered:
-                self._dropped(len(spans), "undelivered")
-                return
+            self._sent(ok=True)
+
+    def _lose(self) -> None:
+        """Count what was being sent and reached nobody."""
+        lost, self._under_way = self._under_way, 0
+        if not self._closed:  # else given up meanwhile, and counted
+            self._sent(ok=False)
+            self._dropped(lost, "undelivered")
 
 
 def readable(span: EndedSpan, resource: Resource) -> ReadableSpan:

@@ -2,13 +2,27 @@
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
+
+
+class Sent(Protocol):
+    """Who is told of each send whether it was taken."""
+
+    def __call__(self, *, ok: bool) -> None:
+        """Take note."""
 
 
 class Pushing:
-    """Calls `push` every so often, when it is woken, and once more at the end."""
+    """Calls `push` every so often, when it is woken, and once more at the end.
 
-    def __init__(self, name: str, push: Callable[[], None], every_s: float) -> None:
+    One that raises is followed by `failed`, and ends nothing: what comes later is pushed.
+    """
+
+    def __init__(
+        self, name: str, push: Callable[[], None], every_s: float, *, failed: Callable[[], None]
+    ) -> None:
         self._push = push
+        self._failed = failed
         self._every_s = every_s
         self._wake = threading.Event()
         self._closing = False
@@ -35,4 +49,7 @@ class Pushing:
             self._wake.wait(self._every_s)
             self._wake.clear()
             ended = self._closing
-            self._push()
+            try:
+                self._push()
+            except Exception:  # noqa: BLE001 - telemetry must outlive what nobody expected
+                self._failed()

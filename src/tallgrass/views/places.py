@@ -52,6 +52,11 @@ class Telling:
     #: Size of the cells that places are told in; 0: as exact as they are.
     degrees: float
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether places are told as they are stored."""
+        return self.refusal is None and not self.degrees
+
 
 def telling_of(policies: Policies, dataset: str) -> Telling:
     """Ask the gate."""

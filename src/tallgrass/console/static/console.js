@@ -42,19 +42,20 @@
     list.scrollLeft += inner.left - outer.left - (outer.width - inner.width) / 2;
   }
 
-  // --- a page that could not be made comes back when it can ---------------------------------------
+  // --- a page that could not be made, or that hears no more, comes back when it can ----------------
 
-  const reload = document.querySelector("[data-reload]");
-  if (reload) {
+  const comeBack = (address) => {
     const look = async () => {
       try {
-        const answer = await fetch(reload.dataset.reload, { cache: "no-store" });
-        if (answer.status !== 503) { location.reload(); return; }
+        const answer = await fetch(address, { cache: "no-store" });
+        if (![429, 502, 503, 504].includes(answer.status)) { location.reload(); return; }
       } catch { /* the console itself is away; go on asking */ }
-      setTimeout(look, 3000);
+      setTimeout(look, 5000);
     };
-    setTimeout(look, 3000);
-  }
+    setTimeout(look, 5000);
+  };
+  const reload = document.querySelector("[data-reload]");
+  if (reload) comeBack(reload.dataset.reload);
 
   // --- documents can be copied ---------------------------------------------------------------------
 
@@ -104,6 +105,8 @@
     });
     source.addEventListener("error", () => {
       say("The console does not answer. What you see may be old; it is tried again.");
+      // Any answer but 200 ends the source for good; the page leads on, to the sign-in if need be.
+      if (source.readyState === EventSource.CLOSED) comeBack(location.href);
     });
     addEventListener("pagehide", () => source.close());
   }
