@@ -175,6 +175,7 @@ def test_an_attempt_of_a_node_and_a_hit_are_lines(tmp_path: Path, backend: Backe
         "hydrology",
     )
     assert (hit["status"], hit["cache_hit"], hit["energy_wh"]) == ("succeeded", True, None)
+    assert (hit["pipeline"], hit["dataset_id"]) == ("hydrology", "gauges")
     assert second["dataset_id"] == "gauges"
     assert second["estimated"] is True
     assert second["energy_wh"] > 0

@@ -91,15 +91,15 @@ def _run_status(tasks: Iterable[TaskStatus]) -> RunStatus:
 
 def task_document(task: TaskState) -> dict[str, Any]:
     """Return all that is known of a task but its values: those may be sensitive, or large."""
-    pre = task.pre.body if task.pre is not None else {}
+    asked = task.asked.body if task.asked is not None else {}
     post = task.post.body if task.post is not None else {}
     named = ("pipeline", "code_version", "data_version", "inputs_hash", "dataset", "care_label")
     return {
         "node_id": task.id.node_id,
         "task_id": task.id.task_id,
         "status": status_of(task).value,
-        **{name: pre.get(name) for name in named},
-        "cache_key": post.get("cache_key", pre.get("cache_key")),
+        **{name: asked.get(name) for name in named},
+        "cache_key": post.get("cache_key", asked.get("cache_key")),
         "result_hash": post.get("result_hash"),
         "result_at": task.post.at if task.post is not None else None,
         "attempts": [attempt.as_json_value() for attempt in task.attempts],
