@@ -14,7 +14,7 @@ from tallgrass.api.filters import TEXT_MAX, Text
 from tallgrass.api.paging import LIMIT_MAX
 from tallgrass.api.problems import ACTING, documented
 from tallgrass.api.service import Here, Service
-from tallgrass.api.sign_in import Viewer, writer
+from tallgrass.api.sign_in import Signed, Viewer, writer
 from tallgrass.bootstrap.node_clearing import clear_failed
 from tallgrass.bootstrap.node_reports import newest_runs, read_budgets, read_run
 from tallgrass.bootstrap.nodes import plan_clearing, plan_rerun
@@ -67,13 +67,17 @@ def list_runs(
 def show_run(
     request: Request,
     here: Here,
-    _signed: Viewer,
+    signed: Viewer,
     run_id: Id,
     node: Text = None,
     task: Task = None,
 ) -> Response:
-    """Show a run's nodes; inputs and results themselves are not shown: they may be sensitive."""
-    summary, tasks = run_of(here, run_id, node_id=node, task_id=task)
+    """Show a run's nodes; inputs and results themselves are not shown: they may be sensitive.
+
+    Of sensitive tasks hashes and ids are for operators: without such a token hashes are null, and
+    ids are sealed.
+    """
+    summary, tasks = run_of(here, signed, run_id, node_id=node, task_id=task)
     return answer(request, {"run": plain(summary), "tasks": tasks})
 
 
@@ -225,10 +229,16 @@ def clear_node(
 
 
 def run_of(
-    here: Service, run_id: str, *, node_id: str | None = None, task_id: str | None = None
+    here: Service,
+    signed: Signed,
+    run_id: str,
+    *,
+    node_id: str | None = None,
+    task_id: str | None = None,
 ) -> tuple[RunSummary, list[dict[str, Any]]]:
-    """Read a run."""
-    return read_run(folder_of(here), run_id, node_id=node_id, task_id=task_id)
+    """Read a run as somebody may see it."""
+    sealed = not signed.role.includes(Role.OPERATOR)
+    return read_run(folder_of(here), run_id, node_id=node_id, task_id=task_id, sealed=sealed)
 
 
 def folder_of(here: Service) -> Folder:

@@ -151,6 +151,8 @@ class TaskState:
     pre: Entry | None = None
     #: What says what was asked for last: a PRE, or a hit of the cache, which has none.
     asked: Entry | None = None
+    #: Whether any call of it was of data that are not open.
+    sensitive: bool = False
     attempts: list[Attempt] = field(default_factory=list)
     #: The newest result, of a run or from the cache, and where its entry ends in the journal.
     post: Entry | None = None
@@ -202,7 +204,13 @@ class TaskState:
 
 
 def _on_pre(task: TaskState, entry: Entry, _end: int) -> None:
-    task.pre = task.asked = entry
+    task.pre = entry
+    _on_asked(task, entry)
+
+
+def _on_asked(task: TaskState, entry: Entry) -> None:
+    task.asked = entry
+    task.sensitive = task.sensitive or entry.body.get("sensitive", True)
 
 
 def _on_attempt(task: TaskState, entry: Entry, _end: int) -> None:
@@ -233,7 +241,7 @@ def _on_post(task: TaskState, entry: Entry, end: int) -> None:
 
 
 def _on_hit(task: TaskState, entry: Entry, end: int) -> None:
-    task.asked = entry
+    _on_asked(task, entry)
     _on_post(task, entry, end)
 
 

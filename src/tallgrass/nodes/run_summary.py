@@ -3,10 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from tallgrass.nodes.effect_states import EffectRecord, compensation_of, effects_of, tries_of
 from tallgrass.nodes.entries import AttemptStatus, Entry, Kind, RunState, TaskState
+from tallgrass.nodes.lineage_facts import sealed
+
+#: What is made of inputs, results and keys of effects alone: trying all of them would find it.
+_FINDABLE: Final = frozenset({"cache_key", "identity", "inputs_hash", "key", "result_hash"})
 
 
 class TaskStatus(StrEnum):
@@ -109,6 +113,25 @@ def task_document(task: TaskState) -> dict[str, Any]:
         "lineage": [_entry(entry) for entry in task.lineage],
         "failed": None if task.failed is None else _entry(task.failed),
         "rolled_back": task.rolled_back,
+    }
+
+
+def sealed_document(task: TaskState) -> dict[str, Any]:
+    """Return what `task_document` does, but of sensitive data nothing that trying could find."""
+    document = task_document(task)
+    if not task.sensitive:
+        return document
+    told: dict[str, Any] = _without_findable(document)
+    return {**told, "task_id": sealed(task.salt, task.id.task_id)}
+
+
+def _without_findable(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_findable(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: None if name in _FINDABLE else _without_findable(each) for name, each in value.items()
     }
 
 
