@@ -87,7 +87,7 @@ def test_a_damaged_run_is_told_as_what_it_is(
     answer = vera.get(f"{API}/runs/bad")
     assert (answer.status_code, answer.json()["code"]) == (409, "node_wal_damaged")
     for plan in ("clear-plan", "clear-plan?task=put"):
-        answer = vera.get(f"{API}/runs/bad/nodes/put/{plan}")
+        answer = console.program("otto").get(f"{API}/runs/bad/nodes/put/{plan}")
         assert (answer.status_code, answer.json()["code"]) == (409, "node_wal_damaged")
     assert console.browser_of(people.vera).get("/nodes/bad").status_code == 409
     statuses = {each["run_id"]: each["status"] for each in vera.get(f"{API}/runs").json()["runs"]}
@@ -179,6 +179,17 @@ def test_a_failed_node_is_cleared_under_an_approval(console: Console, people: Pe
     cleared = otto.post(f"{path}/clear", json={"approval_id": approval["approval_id"]})
     assert (cleared.status_code, cleared.json()["cleared"]) == (200, 1), cleared.text
     assert otto.get(f"{API}/runs/bad").json()["run"]["status"] == "unfinished"
+
+
+@ON_SQLITE
+def test_a_plan_to_clear_is_for_operators(console: Console, people: People) -> None:
+    """It names tasks and keys of effects as they are; no viewer learns that a guess is right."""
+    path = f"{API}/runs/bad/nodes/put/clear-plan"
+    (task,) = console.program("otto").get(path).json()["tasks"]
+    assert task["effects"][0]["key"] == "object-7"
+    for viewer in (console.program("vera"), console.browser_of(people.vera), console.browser_of()):
+        for asked in (path, f"{path}?task={task['task_id']}", f"{path}?task=other"):
+            assert viewer.get(asked).json()["code"] == "not_authorized"
 
 
 @ON_SQLITE

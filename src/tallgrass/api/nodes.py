@@ -14,7 +14,7 @@ from tallgrass.api.filters import TEXT_MAX, Text
 from tallgrass.api.paging import LIMIT_MAX
 from tallgrass.api.problems import ACTING, documented
 from tallgrass.api.service import Here, Service
-from tallgrass.api.sign_in import Signed, Viewer, writer
+from tallgrass.api.sign_in import Signed, Viewer, require_actor, writer
 from tallgrass.bootstrap.node_clearing import clear_failed
 from tallgrass.bootstrap.node_reports import newest_runs, read_budgets, read_run
 from tallgrass.bootstrap.nodes import plan_clearing, plan_rerun
@@ -169,9 +169,13 @@ _PLAN = documented(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT) | documents(
 
 @router.get("/runs/{run_id}/nodes/{node_id}/clear-plan", responses=_PLAN, response_class=Response)
 def clear_plan(
-    request: Request, here: Here, _signed: Viewer, run_id: Id, node_id: Id, task: Task = None
+    request: Request, here: Here, signed: Viewer, run_id: Id, node_id: Id, task: Task = None
 ) -> Response:
-    """Write down which failures of a node are to be cleared."""
+    """Write down which failures of a node are to be cleared; tasks and effects stand in it exactly.
+
+    So an operator's token is needed.
+    """
+    require_actor(request, signed, Role.OPERATOR, "node_clear_plan")
     plan = plan_clearing(here.config, folder_of(here), run_id, node_id, task)
     here.plans.keep([plan.line()])
     return answer(request, {**plan.document(), "sha256": plan.sha256})
