@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tallgrass.nodes import NodeHooks, NodeRunner
+from tallgrass.nodes.lineage import FileLineage, Lineage
 from tests.cli.command import here
-from tests.cli.test_nodes import folder  # noqa: F401 - a fixture
+from tests.cli.test_nodes import double, folder, put, run_node, take_back  # noqa: F401 - a fixture
 from tests.support.governance import People, set_up
 from tests.support.replay_console import console_of
 
@@ -87,12 +91,62 @@ def test_a_damaged_run_is_told_as_what_it_is(
     answer = vera.get(f"{API}/runs/bad")
     assert (answer.status_code, answer.json()["code"]) == (409, "node_wal_damaged")
     for plan in ("clear-plan", "clear-plan?task=put"):
-        answer = vera.get(f"{API}/runs/bad/nodes/put/{plan}")
+        answer = console.program("otto").get(f"{API}/runs/bad/nodes/put/{plan}")
         assert (answer.status_code, answer.json()["code"]) == (409, "node_wal_damaged")
     assert console.browser_of(people.vera).get("/nodes/bad").status_code == 409
     statuses = {each["run_id"]: each["status"] for each in vera.get(f"{API}/runs").json()["runs"]}
     assert (statuses["bad"], statuses["good"]) == ("damaged", "succeeded")
     assert "damaged" in console.browser_of(people.vera).get("/nodes").text
+
+
+@ON_SQLITE
+def test_of_sensitive_tasks_a_viewer_sees_nothing_that_trying_could_find(
+    console: Console,
+    people: People,
+    folder: Path,  # noqa: F811
+) -> None:
+    """Hashes and keys are null, and ids are sealed, to ask by as well; operators see all of it."""
+    hooks = NodeHooks(lineage=Lineage(FileLineage(folder / "lineage")))
+    with NodeRunner(folder, hooks=hooks) as runner:
+        run_node(runner, "double", double, 5, run_id="secret", sensitive=True)
+        with pytest.raises(ValueError, match="too large"):
+            run_node(
+                runner, "put", put, 7, run_id="secret", sensitive=True, compensate_fn=take_back
+            )
+    path, page = f"{API}/runs/secret", "/nodes/secret"
+    vera, otto = console.program("vera"), console.program("otto")
+    exact = here("nodes", "show", "secret", "--dir", str(folder)).json
+    assert otto.get(path).json() == exact
+    made, failed = exact["tasks"]
+    # By hand: the bytes of {"x": 10} and of the effect's key, as they are stored.
+    result, key = (sha256(data).hexdigest() for data in (b'{"x":10}', b'"object-7"'))
+    assert made["result_hash"] == result
+    assert failed["effects"][0]["key"]["$apart"]["sha256"] == key
+    telling = {result, key, failed["failed"]["identity"]}
+    for task in (made, failed):
+        telling |= {task["task_id"], task["inputs_hash"], task["lineage"][0]["identity"]}
+    telling |= {made["cache_key"], made["task_id"].removeprefix("t-")}
+
+    answer = vera.get(path)
+    assert [each for each in telling if each in answer.text] == []
+    salt = re.search(rb'"salt":"([0-9a-f]{32})"', (folder / "wal/secret/.journal").read_bytes())
+    assert salt is not None
+    for shown, task in zip(answer.json()["tasks"], (made, failed), strict=True):
+        named = salt[1] + b"|" + task["task_id"].encode()
+        assert shown["task_id"] == sha256(named).hexdigest()
+        assert (shown["inputs_hash"], shown["cache_key"], shown["result_hash"]) == (None,) * 3
+        for name in ("node_id", "status", "code_version", "attempts", "rolled_back"):
+            assert shown[name] == task[name]
+        at = f"{path}?node={task['node_id']}&task="
+        assert vera.get(at + task["task_id"]).status_code == 400
+        assert vera.get(at + shown["task_id"]).json()["tasks"] == [shown]
+        assert otto.get(at + task["task_id"]).json()["tasks"] == [task]
+    assert [each["key"] for each in shown["effects"] + shown["compensations"]] == [None, None]
+
+    for actor, sees in ((people.otto, True), (people.vera, False), (None, False)):
+        text = console.browser_of(actor).get(page).text
+        assert (made["task_id"] in text, result[:16] in text) == (sees, sees)
+    assert vera.get(f"{API}/runs/good").json() == otto.get(f"{API}/runs/good").json()
 
 
 @ON_SQLITE
@@ -132,15 +186,25 @@ def test_a_failed_node_is_cleared_under_an_approval(console: Console, people: Pe
 
 
 @ON_SQLITE
-def test_only_plans_of_operators_are_kept(console: Console, tmp_path: Path) -> None:
-    """A viewer gets the same documents, but pushes out no plan that waits for its approval."""
+def test_a_plan_to_clear_is_for_operators(console: Console, people: People) -> None:
+    """It names tasks and keys of effects as they are; no viewer learns that a guess is right."""
+    path = f"{API}/runs/bad/nodes/put/clear-plan"
+    (task,) = console.program("otto").get(path).json()["tasks"]
+    assert task["effects"][0]["key"] == "object-7"
+    for viewer in (console.program("vera"), console.browser_of(people.vera), console.browser_of()):
+        for asked in (path, f"{path}?task={task['task_id']}", f"{path}?task=other"):
+            assert viewer.get(asked).json()["code"] == "not_authorized"
+
+
+@ON_SQLITE
+def test_only_plans_of_operators_are_kept(console: Console, people: People, tmp_path: Path) -> None:
+    """A viewer pushes out no plan that waits for its approval."""
     path, plans = f"{API}/runs/bad/nodes/put", tmp_path / "plans"
     for each in ("clear-plan", "rerun-plan"):
-        seen = console.program("vera").get(f"{path}/{each}").json()
+        for viewer in (console.program("vera"), console.browser_of(people.vera)):
+            assert viewer.get(f"{path}/{each}").json()["code"] == "not_authorized"
         assert list(plans.glob("*")) == []
-        assert console.browser_of().get(f"{path}/{each}").json() == seen
-        assert list(plans.glob("*")) == []
-        assert console.program("otto").get(f"{path}/{each}").json() == seen
+        seen = console.program("otto").get(f"{path}/{each}").json()
         (kept,) = plans.glob("*")
         assert kept.stem == seen["sha256"]
         kept.unlink()

@@ -197,6 +197,26 @@ def test_a_node_shows_attempts_effects_and_failure(folder: Path) -> None:
     assert "builtins.ValueError" in told
 
 
+def test_a_task_shows_what_was_asked_for_last(folder: Path) -> None:
+    """Of a hit of the cache its own call, also after an attempt of older code; then a newer one."""
+    (hit,) = nodes(folder, "show", "hit").json["tasks"]
+    assert (hit["status"], hit["pipeline"], hit["code_version"]) == ("cached", "hydrology", "1")
+    with NodeRunner(folder, pipeline="floods") as runner:
+        for version, run_id, status in (
+            ("2", "other", "succeeded"),
+            ("2", "hit", "cached"),
+            ("3", "hit", "succeeded"),
+            ("2", "hit", "cached"),
+        ):
+            runner.run(
+                run_id=run_id, node_id="double", code_version=version, inputs={"x": 1},
+                exec_fn=double,
+            )  # fmt: skip
+            (task,) = nodes(folder, "show", run_id).json["tasks"]
+            told = [task[name] for name in ("status", "pipeline", "code_version")]
+            assert told == [status, "floods", version]
+
+
 def test_one_task_of_a_node_can_be_chosen(folder: Path) -> None:
     """`--task` leaves the others out; it needs its node."""
     both = nodes(folder, "show", "good", "double").json["tasks"]

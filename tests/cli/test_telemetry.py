@@ -137,6 +137,7 @@ def test_the_files_tell_what_happened(backend: Backend, tmp_path: Path) -> None:
         (SCHEMAS[FOCUS], 3),
         (SCHEMAS[RELIABILITY], 3),
     ]
+    assert done.json["problems"] == {}
     document = read(tmp_path, NODD)
     assert faults(SCHEMAS[NODD], document) == []
     for name in (FOCUS, RELIABILITY):
@@ -175,9 +176,31 @@ def test_an_attempt_of_a_node_and_a_hit_are_lines(tmp_path: Path, backend: Backe
         "hydrology",
     )
     assert (hit["status"], hit["cache_hit"], hit["energy_wh"]) == ("succeeded", True, None)
+    assert (hit["pipeline"], hit["dataset_id"]) == ("hydrology", "gauges")
     assert second["dataset_id"] == "gauges"
     assert second["estimated"] is True
     assert second["energy_wh"] > 0
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)  # it is the files that matter
+def test_a_damaged_run_is_left_out_and_named(tmp_path: Path, backend: Backend) -> None:
+    """All three files are written, with the other run's lines; JSON and stderr say what is not."""
+    worked(tmp_path / "nodes")
+    journal = tmp_path / "nodes" / "wal" / "one" / ".journal"
+    journal.write_bytes(b"x" + journal.read_bytes()[1:])
+    given = ("--nodes-dir", str(tmp_path / "nodes"))
+    done = export(backend, tmp_path, *given, "--output", "json")
+    assert done.code == 0, done.err
+    assert [one["documents"] for one in done.json["files"]] == [1, 0, 1]
+    assert {run: each["code"] for run, each in done.json["problems"].items()} == {
+        "one": "node_wal_damaged"
+    }
+    assert [one["run_id"] for one in read(tmp_path, RELIABILITY)] == ["two"]
+    told = export(backend, tmp_path, *given)
+    assert told.code == 0
+    first, second = told.err.splitlines()
+    assert first == "Runs of nodes that were left out: 1"
+    assert second.startswith("  one: entries from byte 0 on were synced")
 
 
 @pytest.mark.conformance("OB-7.1")

@@ -14,6 +14,7 @@ import pytest
 
 from tallgrass.errors import (
     InvalidInput,
+    NodeWalDamaged,
     NodeWalFull,
     NodeWalUnusable,
     Refused,
@@ -27,6 +28,7 @@ from tallgrass.nodes.effect_states import EffectState, effects_begun, effects_of
 from tallgrass.nodes.entries import Kind
 from tallgrass.nodes.gatekeeper import GovernanceGate
 from tallgrass.nodes.protocols import NodeLog
+from tallgrass.nodes.wal_store import JOURNAL_NAME
 from tests.nodes.effect_roles import play
 from tests.nodes.faulty_files import ScriptedFiles
 
@@ -75,6 +77,30 @@ def test_the_intent_is_on_the_disk_before_the_effect(watched: Watched) -> None:
     assert (begun.kind, done.kind) == (Kind.EFFECT, Kind.EFFECT_DONE)
     assert (begun.body["effect"], begun.body["key"], begun.body["attempt"]) == ("put", "a", 1)
     assert done.body["result"] == {"bytes": 7}
+
+
+@pytest.mark.conformance("NR-12.6")
+def test_a_run_whose_beginning_is_lost_makes_no_effect_again(watched: Watched) -> None:
+    """Who would run it is told what a reader is told; nothing is called and nothing written."""
+    made: list[str] = []
+
+    def node(_state: Any) -> Any:
+        return effect("put", key="a", do=lambda: made.append("a"))
+
+    run(watched.runner(), node)
+    watched.close()
+    journal = watched.root / "wal" / "run-1" / JOURNAL_NAME
+    journal.write_bytes(bytes(4) + journal.read_bytes()[4:])
+    before = {path: path.read_bytes() for path in watched.root.rglob("*") if path.is_file()}
+    runner = watched.runner()
+    with pytest.raises(NodeWalDamaged) as read:
+        task_of(runner)
+    with pytest.raises(NodeWalDamaged) as refused:
+        run(runner, node)
+    assert str(refused.value) == str(read.value)
+    assert made == ["a"]
+    after = {path: path.read_bytes() for path in watched.root.rglob("*") if path.is_file()}
+    assert after == before
 
 
 @pytest.mark.conformance("NR-5.7")

@@ -120,6 +120,40 @@ def test_a_torn_end_is_cut_off_by_who_takes_the_lock(tmp_path: Path) -> None:
     assert contents(path) == [b"one", b"new"]
 
 
+@pytest.mark.conformance("NR-5.6", "C-43")
+@pytest.mark.parametrize("lost", [4, 4096])
+def test_a_lost_beginning_is_damage_to_who_takes_the_lock(tmp_path: Path, lost: int) -> None:
+    """Zeros at the front are no empty journal where a later entry knows what was synced."""
+    path = tmp_path / "journal"
+    with opened(path) as journal:
+        for entry in (b"1" * 3000, b"2" * 3000, b"three"):
+            journal.commit(journal.append(entry))
+    broken = bytes(lost) + path.read_bytes()[lost:]
+    path.write_bytes(broken)
+    with pytest.raises(NodeWalDamaged, match="from byte 0 on"), opened(path):
+        pass
+    assert path.read_bytes() == broken
+
+
+@pytest.mark.conformance("NR-5.6", "C-43")
+def test_a_torn_beginning_is_cut_off_with_all_that_follows(tmp_path: Path) -> None:
+    """Nobody was told of it; what follows must not come to life again behind a new entry."""
+    path = tmp_path / "journal"
+    path.write_bytes(bytes(4) + framed(b"one", 0)[4:] + framed(b"old", 0))
+    with opened(path) as journal:
+        journal.append(b"new")
+    assert contents(path) == [b"new"]
+
+
+def test_a_file_of_nothing_but_room_is_begun(tmp_path: Path) -> None:
+    """Room whose first entry never reached the disk is as good as an empty file."""
+    path = tmp_path / "journal"
+    path.write_bytes(bytes(16 << 10))
+    with opened(path) as journal:
+        journal.append(b"one")
+    assert contents(path) == [b"one"]
+
+
 def test_room_behind_the_entries_is_no_entry(tmp_path: Path) -> None:
     """A file grows in large steps; zeros are neither read, nor torn, nor waited for.
 

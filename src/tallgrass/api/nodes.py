@@ -21,7 +21,7 @@ from tallgrass.api.paging import (
 )
 from tallgrass.api.problems import ACTING, documented
 from tallgrass.api.service import Here, Service
-from tallgrass.api.sign_in import Signed, Viewer, writer
+from tallgrass.api.sign_in import Signed, Viewer, require_actor, writer
 from tallgrass.bootstrap.node_clearing import clear_failed
 from tallgrass.bootstrap.node_reports import newest_runs, read_budgets, read_run
 from tallgrass.bootstrap.nodes import plan_clearing, plan_rerun
@@ -90,13 +90,17 @@ def read_runs(
 def show_run(
     request: Request,
     here: Here,
-    _signed: Viewer,
+    signed: Viewer,
     run_id: Id,
     node: Text = None,
     task: Task = None,
 ) -> Response:
-    """Show a run's nodes; inputs and results themselves are not shown: they may be sensitive."""
-    summary, tasks = run_of(here, run_id, node_id=node, task_id=task)
+    """Show a run's nodes; inputs and results themselves are not shown: they may be sensitive.
+
+    Of sensitive tasks hashes and ids are for operators: without such a token hashes are null, and
+    ids are sealed.
+    """
+    summary, tasks = run_of(here, signed, run_id, node_id=node, task_id=task)
     return answer(request, {"run": plain(summary), "tasks": tasks})
 
 
@@ -182,7 +186,7 @@ def clear(
 
 
 _PLAN = documented(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT) | documents(
-    "The plan, for an approval; an operator's is kept here by its hash.", sha256={"type": "string"}
+    "The plan, for an approval; it is kept here by its hash.", sha256={"type": "string"}
 )
 
 
@@ -190,9 +194,13 @@ _PLAN = documented(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT) | documents(
 def clear_plan(
     request: Request, here: Here, signed: Viewer, run_id: Id, node_id: Id, task: Task = None
 ) -> Response:
-    """Write down which failures of a node are to be cleared."""
+    """Write down which failures of a node are to be cleared; tasks and effects stand in it exactly.
+
+    So an operator's token is needed.
+    """
+    require_actor(request, signed, Role.OPERATOR, "node_clear_plan")
     plan = plan_clearing(here.config, folder_of(here), run_id, node_id, task)
-    _keep(here, signed, plan.line())
+    here.plans.keep([plan.line()])
     return answer(request, {**plan.document(), "sha256": plan.sha256})
 
 
@@ -206,9 +214,10 @@ def rerun_plan(
     task: Task = None,
     dataset: Text = None,
 ) -> Response:
-    """Write down that a node is to run again on sovereign data."""
+    """Write down that a node is to run again on sovereign data. An operator's token is needed."""
+    require_actor(request, signed, Role.OPERATOR, "node_rerun_plan")
     plan = plan_rerun(here.config, run_id, node_id, task, dataset)
-    _keep(here, signed, plan.line())
+    here.plans.keep([plan.line()])
     return answer(request, {**plan.document(), "sha256": plan.sha256})
 
 
@@ -248,21 +257,21 @@ def clear_node(
 
 
 def run_of(
-    here: Service, run_id: str, *, node_id: str | None = None, task_id: str | None = None
+    here: Service,
+    signed: Signed,
+    run_id: str,
+    *,
+    node_id: str | None = None,
+    task_id: str | None = None,
 ) -> tuple[RunSummary, list[dict[str, Any]]]:
-    """Read a run."""
-    return read_run(folder_of(here), run_id, node_id=node_id, task_id=task_id)
+    """Read a run as somebody may see it."""
+    sealed = not signed.role.includes(Role.OPERATOR)
+    return read_run(folder_of(here), run_id, node_id=node_id, task_id=task_id, sealed=sealed)
 
 
 def folder_of(here: Service) -> Folder:
     """Return the folder of the runner whose nodes are shown."""
     return Folder(here.config.text("nodes.folder"))
-
-
-def _keep(here: Service, signed: Signed, plan: bytes) -> None:
-    """Keep the plan of somebody who may ask for its approval; others' would push those out."""
-    if signed.role.includes(Role.OPERATOR):
-        here.plans.keep([plan])
 
 
 def _log(here: Service, actor: Actor, action: str, detail: dict[str, object]) -> None:

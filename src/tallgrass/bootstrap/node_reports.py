@@ -6,7 +6,13 @@ from typing import Any
 
 from tallgrass.errors import InvalidInput, NodeRunUnknown, TallgrassError, did_you_mean
 from tallgrass.nodes.error_budget import ErrorBudgets, as_json_value
-from tallgrass.nodes.run_summary import RunStatus, RunSummary, summary_of, task_document
+from tallgrass.nodes.run_summary import (
+    RunStatus,
+    RunSummary,
+    sealed_document,
+    summary_of,
+    task_document,
+)
 from tallgrass.nodes.wal_store import WalStore
 
 
@@ -49,17 +55,25 @@ def _summary(wal: WalStore, run_id: str) -> RunSummary:
 
 
 def read_run(
-    root: Path, run_id: str, *, node_id: str | None = None, task_id: str | None = None
+    root: Path,
+    run_id: str,
+    *,
+    node_id: str | None = None,
+    task_id: str | None = None,
+    sealed: bool = False,
 ) -> tuple[RunSummary, list[dict[str, Any]]]:
-    """Return a run and its tasks, or those of a node; inputs and results are not told."""
+    """Return a run and its tasks, or those of a node; inputs and results are not told.
+
+    `sealed`: nor is what sensitive ones could be found by; a task is then asked for as it is told.
+    """
     if task_id is not None and node_id is None:
         raise InvalidInput("--task needs the NODE whose task it is")
     state = WalStore(root / "wal").read(run_id)
-    chosen = [
-        task_document(each)
-        for each in state.tasks.values()
-        if node_id in {None, each.id.node_id} and task_id in {None, each.id.task_id}
+    document_of = sealed_document if sealed else task_document
+    told = [
+        document_of(each) for each in state.tasks.values() if node_id in {None, each.id.node_id}
     ]
+    chosen = [each for each in told if task_id in {None, each["task_id"]}]
     if not chosen and node_id is not None:
         known = ", ".join(sorted({each.node_id for each in state.tasks})) or "none"
         raise InvalidInput(f"run {run_id} has no such node or task; its nodes: {known}")

@@ -7,7 +7,7 @@ from typing import Any
 from tallgrass.bootstrap.stores import Stores
 from tallgrass.clock import Clock, system_clock
 from tallgrass.config import Config
-from tallgrass.errors import ConfigError, PermanentError
+from tallgrass.errors import ConfigError, PermanentError, TallgrassError
 from tallgrass.nodes.entries import RunState
 from tallgrass.nodes.reliability_lines import reliability_lines
 from tallgrass.nodes.wal_store import WalStore
@@ -28,12 +28,15 @@ def ingest_telemetry(
     return nodd_document(about, counted, numbered, _energy(config))
 
 
-def node_telemetry(config: Config) -> Iterator[dict[str, Any]]:
-    """Yield a line for each attempt of each node whose journal is here, if there is any."""
+def node_telemetry(config: Config, problems: dict[str, TallgrassError]) -> Iterator[dict[str, Any]]:
+    """Yield a line for each attempt of each node whose journal is here, if there is any.
+
+    Runs whose journals cannot be read are left out, and stand among the `problems` at the end.
+    """
     folder = Path(config.text("nodes.folder")) / "wal"
     if not folder.is_dir():
         return
-    yield from reliability_lines(config.text("env"), _runs(WalStore(folder)))
+    yield from reliability_lines(config.text("env"), _runs(WalStore(folder), problems))
 
 
 def checker(name: str) -> Check:
@@ -55,9 +58,14 @@ def checker(name: str) -> Check:
     return check
 
 
-def _runs(store: WalStore) -> Iterator[RunState]:
+def _runs(store: WalStore, problems: dict[str, TallgrassError]) -> Iterator[RunState]:
     for run_id in store.run_ids():
-        yield store.read(run_id)
+        try:
+            run = store.read(run_id)
+        except TallgrassError as error:
+            problems[run_id] = error
+        else:
+            yield run
 
 
 def _energy(config: Config) -> EnergyTotals | None:

@@ -17,8 +17,9 @@ from tallgrass.cli.release_folder import (
     release_options,
 )
 from tallgrass.cli.tables import say
-from tallgrass.cli.text import print_json
+from tallgrass.cli.text import print_json, printable, tell
 from tallgrass.cli.whole_files import appearing_whole
+from tallgrass.errors import TallgrassError
 from tallgrass.outbox.deliveries import LedgerEntry
 from tallgrass.outbox.dispatch_rules import AttemptOutcome
 from tallgrass.telemetry.files import FOCUS, NODD, RELIABILITY, SCHEMAS
@@ -50,11 +51,13 @@ def export(
     """Write the telemetry of ingest, of the outbox and of nodes, each as its schema says.
 
     nodd-sns-telemetry.json is one document; focus-telemetry.json and reliability-telemetry.json
-    have one object a line. Each appears whole, in place of the one before.
+    have one object a line. Each appears whole, in place of the one before. Runs of nodes whose
+    journals are damaged are left out and named.
     """
     config = invocation.use({"nodes.folder": nodes_dir})
     below = make_release_folder(folder, release)
     written: dict[str, int] = {}
+    problems: dict[str, TallgrassError] = {}
     with (
         invocation.stores(read_only=True) as stores,
         one_export_at_a_time(folder),
@@ -63,8 +66,8 @@ def export(
         document = ingest_telemetry(config, stores, release)
         written[NODD] = _write(below / NODD, [document], pretty=True)
         written[FOCUS] = _write(below / FOCUS, _sent(entries))
-        written[RELIABILITY] = _write(below / RELIABILITY, node_telemetry(config))
-    _tell(below, written, as_json=as_json)
+        written[RELIABILITY] = _write(below / RELIABILITY, node_telemetry(config, problems))
+    _tell(below, written, problems, as_json=as_json)
 
 
 def _sent(entries: Iterator[LedgerEntry]) -> Iterator[dict[str, object]]:
@@ -86,13 +89,20 @@ def _write(path: Path, documents: Iterable[dict[str, Any]], *, pretty: bool = Fa
     return written
 
 
-def _tell(below: Path, written: dict[str, int], *, as_json: bool) -> None:
+def _tell(
+    below: Path, written: dict[str, int], problems: dict[str, TallgrassError], *, as_json: bool
+) -> None:
     if as_json:
         files = [
             {"file": str(below / name), "schema": SCHEMAS[name], "documents": number}
             for name, number in written.items()
         ]
-        print_json({"files": files})
+        told = {run: {"code": error.code, "message": str(error)} for run, error in problems.items()}
+        print_json({"files": files, "problems": told})
         return
     for name, number in written.items():
         say(f"{number:,} written to {below / name} ({SCHEMAS[name]})")
+    if problems:
+        tell(f"Runs of nodes that were left out: {len(problems):,}\n")
+    for run_id, error in problems.items():
+        tell(printable(f"  {run_id}: {error}") + "\n")

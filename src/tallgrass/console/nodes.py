@@ -61,7 +61,7 @@ def show_run(
     run_id: Annotated[str, Path(max_length=_TEXT_MAX)],
 ) -> Response:
     """Show a run's tasks: attempts, effects, results by their hash. Values are not shown."""
-    summary, tasks = run_of(here, run_id)
+    summary, tasks = run_of(here, signed, run_id)
     return page(
         request,
         "node_run.html",

@@ -149,6 +149,10 @@ class TaskState:
     #: Of its run.
     salt: str = ""
     pre: Entry | None = None
+    #: What says what was asked for last: a PRE, or a hit of the cache, which has none.
+    asked: Entry | None = None
+    #: Whether any call of it was of data that are not open.
+    sensitive: bool = False
     attempts: list[Attempt] = field(default_factory=list)
     #: The newest result, of a run or from the cache, and where its entry ends in the journal.
     post: Entry | None = None
@@ -201,6 +205,12 @@ class TaskState:
 
 def _on_pre(task: TaskState, entry: Entry, _end: int) -> None:
     task.pre = entry
+    _on_asked(task, entry)
+
+
+def _on_asked(task: TaskState, entry: Entry) -> None:
+    task.asked = entry
+    task.sensitive = task.sensitive or entry.body.get("sensitive", True)
 
 
 def _on_attempt(task: TaskState, entry: Entry, _end: int) -> None:
@@ -228,6 +238,11 @@ def _on_post(task: TaskState, entry: Entry, end: int) -> None:
     task.post, task.post_end = entry, end
     task.budget_from = len(task.attempts)
     task.effects_before_post = len(task.effects)
+
+
+def _on_hit(task: TaskState, entry: Entry, end: int) -> None:
+    _on_asked(task, entry)
+    _on_post(task, entry, end)
 
 
 def _on_failed(task: TaskState, entry: Entry, _end: int) -> None:
@@ -265,7 +280,7 @@ _APPLY: Final = {
     Kind.ATTEMPT: _on_attempt,
     Kind.ATTEMPT_END: _on_attempt_end,
     Kind.POST: _on_post,
-    Kind.HIT: _on_post,
+    Kind.HIT: _on_hit,
     Kind.FAILED: _on_failed,
     Kind.CLEARED: _on_cleared,
     Kind.ROLLED_BACK: _on_rolled_back,

@@ -184,7 +184,8 @@ class Journal:
                 self._broken = f"{self._place} was replaced or removed"
                 self._require_whole()
             size = self._room = facts.st_size
-            if size >= self._end and not _has_entry_at(self._descriptor, self._end):
+            # At the front zeros alone say nothing: a lost block looks like that, too.
+            if 0 < self._end <= size and not _has_entry_at(self._descriptor, self._end):
                 self._floor = self._end
                 return ()
             if size < self._end:

@@ -66,7 +66,12 @@ class NodeLineage:
 
     def sealed(self, value: str) -> str:
         """Return what names are made of: of sensitive data nothing that trying could find."""
-        return sha256_hex(f"{self.salt}|{value}".encode()) if self.said["sensitive"] else value
+        return sealed(self.salt, value) if self.said["sensitive"] else value
+
+
+def sealed(salt: str, value: str) -> str:
+    """Return what stands for a text that could be found by trying, made with a run's salt."""
+    return sha256_hex(f"{salt}|{value}".encode())
 
 
 def run_uuid(pipeline: str, run_id: str) -> str:

@@ -18,13 +18,13 @@ def reliability_lines(env: str, runs: Iterable[RunState]) -> Iterator[dict[str, 
 
 
 def _task(env: str, run: RunState, task: TaskState) -> dict[str, Any]:
-    begun = task.pre.body if task.pre is not None else {}
+    asked = task.asked.body if task.asked is not None else {}
     return {
         "run_id": run.run_id,
-        "pipeline": begun.get("pipeline"),
+        "pipeline": asked.get("pipeline"),
         "node": task.id.node_id,
         "task_id": task.id.task_id,
-        "dataset_id": begun.get("dataset"),
+        "dataset_id": asked.get("dataset"),
         "env": env,
     }
 

@@ -3,10 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from tallgrass.nodes.effect_states import EffectRecord, compensation_of, effects_of, tries_of
 from tallgrass.nodes.entries import AttemptStatus, Entry, Kind, RunState, TaskState
+from tallgrass.nodes.lineage_facts import sealed
+
+#: What is made of inputs, results and keys of effects alone: trying all of them would find it.
+_FINDABLE: Final = frozenset({"cache_key", "identity", "inputs_hash", "key", "result_hash"})
 
 
 class TaskStatus(StrEnum):
@@ -91,15 +95,15 @@ def _run_status(tasks: Iterable[TaskStatus]) -> RunStatus:
 
 def task_document(task: TaskState) -> dict[str, Any]:
     """Return all that is known of a task but its values: those may be sensitive, or large."""
-    pre = task.pre.body if task.pre is not None else {}
+    asked = task.asked.body if task.asked is not None else {}
     post = task.post.body if task.post is not None else {}
     named = ("pipeline", "code_version", "data_version", "inputs_hash", "dataset", "care_label")
     return {
         "node_id": task.id.node_id,
         "task_id": task.id.task_id,
         "status": status_of(task).value,
-        **{name: pre.get(name) for name in named},
-        "cache_key": post.get("cache_key", pre.get("cache_key")),
+        **{name: asked.get(name) for name in named},
+        "cache_key": post.get("cache_key", asked.get("cache_key")),
         "result_hash": post.get("result_hash"),
         "result_at": task.post.at if task.post is not None else None,
         "attempts": [attempt.as_json_value() for attempt in task.attempts],
@@ -109,6 +113,25 @@ def task_document(task: TaskState) -> dict[str, Any]:
         "lineage": [_entry(entry) for entry in task.lineage],
         "failed": None if task.failed is None else _entry(task.failed),
         "rolled_back": task.rolled_back,
+    }
+
+
+def sealed_document(task: TaskState) -> dict[str, Any]:
+    """Return what `task_document` does, but of sensitive data nothing that trying could find."""
+    document = task_document(task)
+    if not task.sensitive:
+        return document
+    told: dict[str, Any] = _without_findable(document)
+    return {**told, "task_id": sealed(task.salt, task.id.task_id)}
+
+
+def _without_findable(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_findable(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: None if name in _FINDABLE else _without_findable(each) for name, each in value.items()
     }
 
 
