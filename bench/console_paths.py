@@ -31,7 +31,8 @@ LEFT_OUT: Mapping[str, str] = {
     f"{API}/dead-letters/plans/{{sha256}}": "there is none before somebody makes one",
     "/dead-letters/plans/{sha256}": "there is none before somebody makes one",
     f"{API}/jobs/{{job_id}}": "there is none before somebody starts one",
-    f"{API}/nodes/runs/{{run_id}}/nodes/{{node_id}}/clear-plan": "of a node that failed",
+    f"{API}/nodes/runs/{{run_id}}/nodes/{{node_id}}/clear-plan": "for operators",
+    f"{API}/nodes/runs/{{run_id}}/nodes/{{node_id}}/rerun-plan": "for operators",
     f"{API}/retention/archives/{{archive_id}}": "its file is not here",
     f"{API}/retention/search": "its files are not here",
 }

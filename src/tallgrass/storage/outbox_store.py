@@ -88,7 +88,7 @@ class OutboxStore:
         If the connection breaks during COMMIT, the attempts tell whether it came through; if that
         stays unknown, it may be called again.
         """
-        keys = [[one.event.outbox_id, one.event.attempt] for one in settlements]
+        told = [[*_key(one), one.outcome.value] for one in settlements]
 
         def work(tx: Transaction) -> tuple[Settled, int]:
             now = tx.now()
@@ -103,7 +103,7 @@ class OutboxStore:
             return Settled(at=now, lost=lost), len(done)
 
         def written(tx: Transaction) -> set[str]:
-            rows = tx.select("written_attempts", dispatcher=dispatcher, rows=keys)
+            rows = tx.select("written_attempts", dispatcher=dispatcher, rows=told)
             return {row["outbox_id"] for row in rows}
 
         def landed(tx: Transaction, result: tuple[Settled, int]) -> bool:

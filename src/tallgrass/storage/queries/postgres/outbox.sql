@@ -131,11 +131,12 @@ FROM each_row AS x
 ORDER BY x.outbox_id;
 
 -- name: written_attempts(dispatcher, rows)
--- Those whose results the dispatcher wrote; as lost they are written by whoever claims them next.
+-- Those that the dispatcher wrote with just this outcome.
 SELECT outbox_id FROM outbox_attempts
-WHERE dispatcher = :dispatcher AND outcome <> 'lost'
-  AND (outbox_id, attempt) IN (
-    SELECT (value ->> 0)::uuid, (value ->> 1)::integer FROM json_array_elements(:rows::json));
+WHERE dispatcher = :dispatcher
+  AND (outbox_id, attempt, outcome) IN (
+    SELECT (value ->> 0)::uuid, (value ->> 1)::integer, value ->> 2
+    FROM json_array_elements(:rows::json));
 
 -- name: held_by_dispatcher(target, dispatcher)
 SELECT d.outbox_id, d.attempt FROM outbox_delivery AS d

@@ -99,11 +99,11 @@ INSERT INTO outbox_attempts (outbox_id, attempt, dispatcher, outcome, duplicate,
 VALUES (:outbox_id, :attempt, :dispatcher, :outcome, :duplicate, :error_code, :error, :now);
 
 -- name: written_attempts(dispatcher, rows)
--- Those whose results the dispatcher wrote; as lost they are written by whoever claims them next.
+-- Those that the dispatcher wrote with just this outcome.
 SELECT a.outbox_id FROM json_each(:rows) AS wanted
 CROSS JOIN outbox_attempts AS a
   ON a.outbox_id = wanted.value ->> 0 AND a.attempt = wanted.value ->> 1
-WHERE a.dispatcher = :dispatcher AND a.outcome <> 'lost';
+WHERE a.dispatcher = :dispatcher AND a.outcome = wanted.value ->> 2;
 
 -- name: held_by_dispatcher(target, dispatcher)
 SELECT outbox_id, attempt FROM outbox_delivery
