@@ -41,6 +41,7 @@ ELSEWHERE = {
     "telemetry_undelivered",
     "ingest_switched_off",
     "worker_died",
+    "worker_failed",
     "event_undelivered",
     "event_exhausted",
     "deliveries_lost",
