@@ -121,7 +121,7 @@ class CertificateUnreachable(TransientError):
 
 
 class ObjectsUnreachable(TransientError):
-    """Nothing of a whole batch could be read: the objects' store does not answer."""
+    """Object after object could not be read: their store does not answer, or denies all."""
 
     default_code = "objects_unreachable"
     exit_code = 4

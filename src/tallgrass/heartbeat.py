@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
-from tallgrass.errors import TallgrassError, WorkerFenced
+from tallgrass.errors import DatabaseFull, TallgrassError, WorkerFenced
 
 
 class Beside:
@@ -72,7 +72,10 @@ class Heartbeat:
         self._thread.join()
 
     def beat(self) -> None:
-        """Renew once, unless the main loop hangs; what is not renewed is not extended either."""
+        """Renew once, unless the main loop hangs; what is not renewed is not extended either.
+
+        But a store that is full is full for all: nobody else could do more with the messages.
+        """
         if self._monotonic() - self._progress_at > self._deadline_s:
             return
         try:
@@ -80,6 +83,8 @@ class Heartbeat:
         except WorkerFenced:
             self.lost.set()
             return
+        except DatabaseFull:
+            pass
         except TallgrassError:
             return  # the lease still runs, and the next beat tries again; the loop says it
         with suppress(TallgrassError):  # the loop says it; at worst the messages come again

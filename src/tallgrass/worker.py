@@ -17,7 +17,7 @@ from typing import Protocol
 from tallgrass.clock import Clock
 from tallgrass.committing import Results, commit_in_parts, said
 from tallgrass.datasets.catalogue import Catalogue
-from tallgrass.errors import DataRefused, TransientError
+from tallgrass.errors import DataRefused, TransientError, WorkerFenced
 from tallgrass.evidence.reading import Evidence, EvidenceReader, ReadFailure
 from tallgrass.governance.switches import SwitchedOff
 from tallgrass.intake.message import ParsedMessage, PoisonMessage
@@ -175,8 +175,12 @@ class Worker:
                 yield
                 with batch_report.timed(self._recorder, self._clock, name, spans):
                     phase(batch)
-        finally:
+        except (TransientError, WorkerFenced):
+            self._held.keep(batch.messages, batch.parsed)
+            raise
+        except BaseException:
             self._held.release()
+            raise
         self._report_batch(batch, self._queue)
         return batch
 
@@ -200,7 +204,15 @@ class Worker:
         return batch
 
     def receive(self, *, wait: bool = True) -> Batch:
-        """Take messages from the queue; they stay hidden, not gone."""
+        """Take messages from the queue; they stay hidden, not gone.
+
+        Those of a batch that was cut off come first, while they can be kept hidden.
+        """
+        if self._held.cut_off is not None and self._held.hideable_s():
+            messages, parsed = self._held.cut_off
+            batch = self._begin_batch(messages=messages)
+            batch.parsed = parsed
+            return batch
         received_at = self._held.receiving()
         queue, size = self._queue, self._batch_size
         messages = () if queue is None else queue.receive(size, wait=wait)
@@ -211,9 +223,11 @@ class Worker:
 
     def parse(self, batch: Batch) -> None:
         """Understand each message by itself; what cannot be understood is kept before it may go."""
+        if batch.parsed:
+            return  # it was cut off after that
         queue = self.queue_name or ""
         opened = [open_message(message.body, self._admit) for message in batch.messages]
-        batch.parsed = [
+        understood = [
             self._understand(message, records, queue)
             for message, records in zip(batch.messages, opened, strict=True)
         ]
@@ -226,10 +240,11 @@ class Worker:
                     error_code=parsed.poison.code,
                     error_message=parsed.poison.message,
                 )
-                for message, parsed in zip(batch.messages, batch.parsed, strict=True)
+                for message, parsed in zip(batch.messages, understood, strict=True)
                 if parsed.poison is not None
             ]
         )
+        batch.parsed = understood
         batch_report.report_parsed(self._recorder, batch, queue)
 
     def record_and_claim(self, batch: Batch) -> None:

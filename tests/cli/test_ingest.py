@@ -177,6 +177,90 @@ def test_a_worker_that_dies_is_told_at_once_and_replaced(backend: Backend, tmp_p
     assert err.count(" info worker_stopped ") == 2
 
 
+#: Put before the package on the path: the worker that takes the file away ends with the error.
+FAILING_WORKER = """
+import os
+from tallgrass import errors
+from tallgrass.bootstrap import ingesting
+
+real = ingesting._work_under_a_lease
+
+def work(*args):
+    try:
+        os.unlink({file!r})
+    except FileNotFoundError:
+        return real(*args)
+    raise {error}
+
+ingesting._work_under_a_lease = work
+"""
+
+
+def failing_once(folder: Path, error: str) -> dict[str, str]:
+    """Return the environment in which one worker ends with an error as it begins."""
+    file = folder / "fails"
+    file.touch()
+    text = FAILING_WORKER.format(file=str(file), error=error)
+    (folder / "sitecustomize.py").write_text(text, encoding="utf-8")
+    return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        ("ZeroDivisionError('by chance')", "internal_error", "ZeroDivisionError: by chance"),
+        ("errors.DatabaseUnreachable('at first')", "database_unreachable", "at first"),
+    ],
+)
+def test_a_worker_that_ends_with_an_error_is_told_at_once_and_replaced(
+    backend: Backend, tmp_path: Path, error: str, code: str, message: str
+) -> None:
+    """What nobody foresaw, or what may pass: another takes its place, and all end well."""
+    feed = make_feed(tmp_path, 10, *shares())
+    parent = feed.start(backend, "--processes", "2", **failing_once(tmp_path, error))
+    try:
+        wait_for(lambda: by_status(backend) == {"succeeded": 10})
+        wait_for(lambda: len(backend.sql("SELECT 1 FROM workers")) == 2)
+        parent.send_signal(signal.SIGTERM)
+        _, err = parent.communicate(timeout=30)
+    finally:
+        parent.kill()
+    assert parent.returncode == 0, err
+    told = rf' error worker_failed pid=\d+ error_code={code} message="{message}"\n'
+    assert len(re.findall(told, err)) == 1
+    assert err.index(" worker_failed ") < err.index(" worker_stopped ")
+    assert err.count(" info worker_stopped ") == 2
+
+
+def test_an_error_that_stays_ends_all_workers(backend: Backend, tmp_path: Path) -> None:
+    """A service does not run on with fewer: it ends in good order, with the error as its answer."""
+    feed = make_feed(tmp_path, 10, *shares())
+    env = failing_once(tmp_path, "errors.DatabaseUnusable('of another release')")
+    parent = feed.start(backend, "--processes", "2", **env)
+    try:
+        _, err = parent.communicate(timeout=30)
+    finally:
+        parent.kill()
+    told, _, answer = err.partition("{")
+    assert 'error_code=database_unusable message="of another release"' in told
+    assert told.index(" worker_failed ") < told.index(" worker_stopped ")
+    assert told.count(" info worker_stopped ") == 1
+    code = json.loads("{" + answer)["error"]["code"]
+    assert (parent.returncode, code) == (1, "database_unusable")
+    assert backend.sql("SELECT count(*) FROM workers WHERE stopped_at IS NULL") == [(0,)]
+
+
+def test_an_error_that_stays_is_the_answer_of_a_drain(backend: Backend, tmp_path: Path) -> None:
+    """Who waits for an end is told there; the other worker does what there is to do."""
+    feed = make_feed(tmp_path, 10, *shares())
+    env = failing_once(tmp_path, "errors.DatabaseUnusable('of another release')")
+    done = feed.ingest(backend, "--drain", "--processes", "2", **env)
+    told, _, answer = done.err.partition("{")
+    assert " error worker_failed " in told
+    assert (done.code, json.loads("{" + answer)["error"]["code"]) == (1, "database_unusable")
+    assert by_status(backend) == {"succeeded": 10}
+
+
 def test_a_process_that_slept_past_its_lease_goes_on_under_a_new_one(
     backend: Backend, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tallgrass.errors import (
+    DatabaseFull,
     DatabaseUnreachable,
     DatabaseUnusable,
     QueueThrottled,
@@ -230,6 +231,15 @@ def test_a_beat_in_vain_is_not_the_last(error: TallgrassError) -> None:
     beats.lease_error = None
     assert beats.beat() == ["lease", "messages"]
     assert not beats.heartbeat.lost.is_set()
+
+
+def test_a_full_store_lets_no_message_go() -> None:
+    """The lease cannot be renewed, and nobody else could record what is in hand."""
+    beats = Beats()
+    beats.lease_error = DatabaseFull("planned")
+    assert beats.beat() == ["messages"]
+    beats.lease_error = None
+    assert beats.beat() == ["lease", "messages"]
 
 
 def test_a_queue_that_is_down_does_not_end_the_lease() -> None:

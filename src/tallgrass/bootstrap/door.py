@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 from tallgrass.config import Config
 from tallgrass.intake.sns_signature import AdmissionRules
-from tallgrass.ledger.claim import WorkerLease
 from tallgrass.queues.door import Door, build_door
 from tallgrass.queues.held import HeldMessages
 from tallgrass.queues.sns_https import Get, SnsHttps
@@ -35,10 +34,10 @@ def open_door(
     )
 
 
-def open_held(config: Config, lease: WorkerLease) -> HeldMessages:
+def open_held(config: Config) -> HeldMessages:
     """Return what keeps the messages in hand hidden."""
     return HeldMessages(
         visibility_s=config.number("queue.visibility_s"),
-        lease_s=lease.lease_s,
+        lease_s=config.number("worker.lease_s"),
         monotonic=time.monotonic,
     )

@@ -28,6 +28,7 @@ from tallgrass.heartbeat import Beside, Heartbeat
 from tallgrass.ingest_loop import IngestLoop, LoopReport, Until
 from tallgrass.ledger.claim import WorkerLease
 from tallgrass.queues.door import Door
+from tallgrass.queues.held import HeldMessages
 from tallgrass.queues.protocol import OpenQueue
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import NOBODY, Recorder
@@ -49,6 +50,8 @@ class _Parts:
     beating_queue: OpenQueue
     reader: OutageWatch
     door: Door
+    #: What a batch had in hand when its lease was lost is the first one under the next lease.
+    held: HeldMessages
     recorder: Recorder
     sleep: Callable[[float], None]
 
@@ -90,6 +93,7 @@ def ingest(
             beating_queue=closes.enter_context(closing(open_queue(config))),
             reader=OutageWatch(open_reader(config, catalogue), time.monotonic),
             door=door,
+            held=open_held(config),
             recorder=recorder,
             sleep=sleep,
         )
@@ -114,8 +118,7 @@ def _work_under_a_lease(
         ingest_run_id=str(uuid.uuid4()),
         lease_s=parts.config.number("worker.lease_s"),
     )
-    held = open_held(parts.config, lease)
-    extend = Beside(lambda: held.extend(parts.beating_queue))
+    extend = Beside(lambda: parts.held.extend(parts.beating_queue))
     heartbeat = Heartbeat(
         lambda: parts.beating.leases.renew(lease),
         extend=extend,
@@ -141,7 +144,7 @@ def _work_under_a_lease(
             reader=parts.reader,
             catalogue=parts.catalogue,
             recorder=parts.recorder,
-            held=held,
+            held=parts.held,
             door=parts.door,
         )
         loop = _looping(parts, worker, lease, heartbeat, report)

@@ -131,7 +131,7 @@ def open_worker(  # noqa: PLR0913 - everything can be passed in
         ),
         recorder=recorder,
         clock=clock,
-        held=held or open_held(config, lease),
+        held=held or open_held(config),
         batch_size=config.integer("worker.batch"),
         providers=config.rules.providers,
         admit=door.admit,

@@ -20,8 +20,9 @@ from tallgrass.bootstrap.ingesting import ingest
 from tallgrass.bootstrap.telemetry import open_recorder
 from tallgrass.cli.text import log_line
 from tallgrass.config import Config
-from tallgrass.errors import PermanentError, TallgrassError
+from tallgrass.errors import PermanentError, TallgrassError, TransientError, text_of
 from tallgrass.ingest_loop import LoopReport, Until
+from tallgrass.ledger.redaction import redact
 from tallgrass.retry import Backoff
 from tallgrass.telemetry import names
 from tallgrass.telemetry.recorder import Recorder
@@ -37,7 +38,7 @@ _STEADY_S = 60.0
 
 
 class WorkerDied(PermanentError):
-    """A worker process ended without its report."""
+    """A worker process ended without its report, or with an error that nobody foresaw."""
 
     default_code = "internal_error"
 
@@ -56,8 +57,9 @@ def run_processes(
 
     The metrics port is that of this process; its workers answer Prometheus at the ports after it.
 
-    A worker that dies is told at once and replaced after a rest, unless each has only one round.
-    What ended with an error is told at the end.
+    A worker that dies, or ends with an error, is told at once. It is replaced after a rest, unless
+    each has only one round. An error that would meet its successor too is raised at the end; where
+    the workers have no end of their own, all are told to stop for it.
     """
     crew = _Crew(config, until, recorder, replay_run_id, metrics_port)
     try:
@@ -148,25 +150,35 @@ class _Crew:
         try:
             answer = connection.recv()
         except (EOFError, OSError):
-            member.process.join()
-            self._mourn(member, stop)
-        else:
-            member.process.join()
-            if isinstance(answer, LoopReport):
-                _add(self.total, answer)
-            else:
-                self.failures.append(answer)
+            answer = None
         finally:
             connection.close()
+        member.process.join()
+        pid, exit_code = member.process.pid, member.process.exitcode
+        if isinstance(answer, LoopReport):
+            _add(self.total, answer)
+        elif answer is None:
+            self._recorder.event(names.WORKER_DIED, pid=pid, exit_code=exit_code)
+            died = WorkerDied(f"worker process {pid} ended with {exit_code}")
+            self._make_up_for(member, died, stop)
+        else:
+            self._recorder.event(
+                names.WORKER_FAILED, pid=pid, error_code=answer.code, message=redact(str(answer))
+            )
+            if isinstance(answer, TransientError | WorkerDied):
+                self._make_up_for(member, answer, stop)
+            else:
+                self.failures.append(answer)
+                if self._until is Until.STOPPED:
+                    stop.set()
 
-    def _mourn(self, member: _Member, stop: threading.Event) -> None:
-        pid, code = member.process.pid, member.process.exitcode
-        self._recorder.event(names.WORKER_DIED, pid=pid, exit_code=code)
+    def _make_up_for(self, member: _Member, error: TallgrassError, stop: threading.Event) -> None:
+        """Have a worker replaced, unless the end is near or too many ended so in a row."""
         now = time.monotonic()
         steady = now - member.started_at > _STEADY_S
         self._deaths_in_row = 1 if steady else self._deaths_in_row + 1
         if stop.is_set() or self._deaths_in_row > _REPLACED_MAX[self._until]:
-            self.failures.append(WorkerDied(f"worker process {pid} ended with {code}"))
+            self.failures.append(error)
             return
         rest_s = _REPLACED_AFTER.delay_s(self._deaths_in_row, random.random)
         self._replacements.append((now + rest_s, member.place))
@@ -207,7 +219,7 @@ def _work(
     except TallgrassError as error:
         answer = error
     except Exception as error:  # noqa: BLE001 - the parent tells it as every command does
-        answer = WorkerDied(f"{type(error).__name__}: {error}")
+        answer = WorkerDied(f"{type(error).__name__}: {text_of(error)}")
     with contextlib.suppress(OSError):  # the parent is gone
         parent.send(answer)
 

@@ -3,12 +3,16 @@
 The heartbeat renews the lease and, with it, hides the batch's messages again when their time runs
 short: else a long batch would be delivered to others while its units are still held here. SQS hides
 a message for at most twelve hours from its receipt; so does this, for every queue.
+
+What a batch that was cut off had received stays in hand and is the next batch. Were it received
+again, a store that takes nothing for half an hour would spend all deliveries of its messages.
 """
 
 import threading
 from collections.abc import Callable, Sequence
 
-from tallgrass.queues.protocol import VISIBILITY_S_MAX, Queue
+from tallgrass.intake.message import ParsedMessage
+from tallgrass.queues.protocol import VISIBILITY_S_MAX, Queue, QueueMessage
 
 #: Clocks and requests are not exact: stay this far below the ceiling.
 CEILING_MARGIN_S = 5.0
@@ -31,6 +35,8 @@ class HeldMessages:
         self._receipts: tuple[str, ...] = ()
         self._received_at = 0.0
         self._hidden_until = 0.0
+        #: The messages of a batch that was cut off, and what they are, if that was known by then.
+        self.cut_off: tuple[Sequence[QueueMessage], list[ParsedMessage]] | None = None
 
     def receiving(self) -> float:
         """Return the time from which the next deliveries count as received."""
@@ -38,13 +44,19 @@ class HeldMessages:
 
     def hold(self, receipts: Sequence[str], received_at: float) -> None:
         """Take a batch in hand; it replaces the one before."""
+        self.cut_off = None
         with self._lock:
             self._receipts = tuple(receipts)
             self._received_at = received_at
             self._hidden_until = received_at + self._first_s
 
+    def keep(self, messages: Sequence[QueueMessage], parsed: list[ParsedMessage]) -> None:
+        """Leave a batch that was cut off in hand: it is the next one."""
+        self.cut_off = (messages, parsed)
+
     def release(self) -> None:
         """Let the batch go: what becomes of its messages is decided elsewhere."""
+        self.cut_off = None
         with self._lock:
             self._receipts = ()
 

@@ -17,6 +17,7 @@ WORKER_STOPPED: Final = "worker_stopped"
 WORKER_FENCED: Final = "worker_fenced"
 INGEST_SWITCHED_OFF: Final = "ingest_switched_off"
 WORKER_DIED: Final = "worker_died"
+WORKER_FAILED: Final = "worker_failed"
 EVENT_UNDELIVERED: Final = "event_undelivered"
 EVENT_EXHAUSTED: Final = "event_exhausted"
 DELIVERIES_LOST: Final = "deliveries_lost"
@@ -142,6 +143,13 @@ EVENTS: Final = table(
             level="error",
             fields=("pid", "exit_code"),
             meaning="a worker process ended without a word; another takes its place",
+        ),
+        LogEvent(
+            name=WORKER_FAILED,
+            level="error",
+            fields=("pid", "error_code", "message"),
+            meaning="a worker process ended with an error; another takes its place, or the command"
+            " ends where that would meet the same",
         ),
         LogEvent(
             name=EVENT_UNDELIVERED,
