@@ -284,7 +284,26 @@ def test_one_answer_opens_the_way(answer: Evidence | ReadFailure) -> None:
     assert not is_closed(watch)  # and failures are counted anew
 
 
-def test_the_way_opens_after_a_time_in_any_case() -> None:
+@pytest.mark.parametrize(
+    ("failure", "closes"), [(DOWN, True), (BROKEN, False), (DENIED, False), (MISSING, False)]
+)
+def test_the_way_stays_closed_while_no_store_answers(failure: ReadFailure, *, closes: bool) -> None:
+    """What was read last of several buckets is asked for; hours of outage spend no deliveries."""
+    time, reader = Time(), Answers()
+    watch = OutageWatch(reader, time)
+    (one,), (other,) = units_of(1, "one"), units_of(1, "other")
+    reader.given = {one.object_uri: READ, other.object_uri: READ}
+    watch.read([one, other])
+    reader.given = {other.object_uri: failure}
+    watch.read(units_of(2, "one"))
+    for hour in (1, 2, 20):
+        time.seconds = 3600.0 * hour
+        assert is_closed(watch) == closes
+    reader.given = {other.object_uri: READ}
+    assert not is_closed(watch)
+
+
+def test_the_way_opens_after_a_time_where_nothing_was_read() -> None:
     """Objects that are broken for good stop the worker for five minutes, not for ever."""
     time = Time()
     watch = OutageWatch(Answers(), time)

@@ -21,12 +21,12 @@ from tallgrass.ledger.unit import IngestUnit
 FAILURES_MIN = 3
 #: Objects that are asked for; one of them may be broken by itself.
 ASKED_MAX = 3
-#: After so long a batch is let through anyway: it costs one attempt, and waiting for objects that
-#: are broken for good would cost everything.
+#: After so long a batch is let through, if any store answers: it costs one attempt, and waiting for
+#: objects that are broken for good would cost everything.
 OUTAGE_S_MAX = 300.0
 
-_DENIED = "access_denied"
-_UNREAD = frozenset({"io_error", "transient_network_error", _DENIED})
+_DENIED, _NO_ANSWER = "access_denied", "transient_network_error"
+_UNREAD = frozenset({"io_error", _NO_ANSWER, _DENIED})
 
 
 class OutageWatch:
@@ -63,9 +63,16 @@ class OutageWatch:
             return
         if not all(map(_is_unread, self._reader.read(self._asked))):
             self._failures = 0
-        elif self._monotonic() < self._until:
+        elif self._monotonic() < self._until or self._nobody_answers():
             raise ObjectsUnreachable(f"{self._asked[0].object_uri} and others cannot be read")
         self._asked = ()
+
+    def _nobody_answers(self) -> bool:
+        """Tell whether no store answers, which no object can be to blame for."""
+        readings = self._reader.read(list(self._last_read.values())[-ASKED_MAX:])
+        return bool(readings) and all(
+            isinstance(each, ReadFailure) and each.code == _NO_ANSWER for each in readings
+        )
 
     def _note(
         self, units: Sequence[IngestUnit], readings: Sequence[Evidence | ReadFailure]
