@@ -1,8 +1,8 @@
 """`make bench`: run the benchmarks on a private PostgreSQL and SQLite files, write the report.
 
 `make bench-quick` does the same with small counts, in about a minute. Both write
-`bench/report.json`, `bench/report.md` and `bench/report.svg`. Single parts only print, or with
-`--write` take the place of their old rows in the report: each part is measured in one run.
+`bench/report.json`, `bench/report.md` and `bench/report.svg`, part by part. Single parts only
+print, or with `--write` take the place of their old rows: each part is measured in one run.
 """
 
 from __future__ import annotations
@@ -93,10 +93,11 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"\n{name} ({time.monotonic() - began:.0f} s)")
             report.show(measured)
             rows += measured
+            if asked.write or not asked.parts:
+                # At once: a run that is cut off keeps what it measured.
+                write(report.renewed(report.read(), measured, list(PARTS)))
     if not asked.parts:
-        write(rows)
-    elif asked.write:
-        write(report.renewed(report.read(), rows, list(PARTS)))
+        write(rows)  # without rows of before that were not measured this time
     print(f"\n{report_text.verdict(rows)}")
     return report.exit_code(rows)
 
@@ -109,7 +110,6 @@ def write(rows: Sequence[report.Row], folder: Path = report.FOLDER) -> None:
         ("report.svg", report_plot.svg(rows)),
     ):
         (folder / name).write_text(text, encoding="utf-8")
-    print("\nWritten: bench/report.json, bench/report.md, bench/report.svg")
 
 
 def _grown(power: int) -> Part:
