@@ -156,6 +156,19 @@ def test_spans_arrive_as_they_were_reported(monkeypatch: pytest.MonkeyPatch) -> 
     assert (alone.kind, alone.status.code, alone.parent_span_id) == (1, 0, b"")
 
 
+def test_threads_take_short_turns_while_spans_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker does not wait for the thread that encodes spans; without spans all is as usual."""
+    usual = sys.getswitchinterval()
+    with Collector() as collector:
+        where = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
+        with opened(config(), {**where, **NO_TRACES}, monkeypatch):
+            assert sys.getswitchinterval() == usual
+        monkeypatch.delenv("OTEL_TRACES_EXPORTER")
+        with opened(config(), where, monkeypatch):
+            assert sys.getswitchinterval() == pytest.approx(0.0005) != usual
+    assert sys.getswitchinterval() == usual
+
+
 def test_only_sampled_traces_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a ratio of one half, ids of the lower half go, those of the upper do not."""
     low, high = 1, 1 << 63

@@ -112,6 +112,14 @@ def test_no_pattern_matches_a_text_without_its_signs(rule: Any, data: st.DataObj
     assert any(sign in small for sign in rule.signs)
 
 
+@pytest.mark.parametrize("rule", [each for each in redaction._PATTERNS if each.part])
+@given(data=st.data())
+def test_no_pattern_matches_a_text_without_its_part(rule: Any, data: st.DataObject) -> None:
+    """What is quickly looked for first is in all that matches."""
+    text = data.draw(st.from_regex(rule.pattern))
+    assert rule.part.search(text) is not None
+
+
 @pytest.mark.parametrize("letter", [chr(number) for number in range(sys.maxunicode + 1)
                                     if re.match("[a-z]", chr(number), re.IGNORECASE)])  # fmt: skip
 def test_a_letter_is_small_as_patterns_take_it(letter: str) -> None:

@@ -28,6 +28,7 @@ from tallgrass.telemetry.recorder import NOBODY, Recorder
 from tallgrass.telemetry.sampling import Sampler, sampling_ratio
 from tallgrass.telemetry.series import Collect, Series
 from tallgrass.telemetry.trace_context import named_context
+from tallgrass.telemetry.turns import short_turns
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -194,7 +195,8 @@ class _Sending:
         )
         sending.start()
         try:
-            yield lambda *span: sending.offer(EndedSpan(*span))
+            with short_turns():
+                yield lambda *span: sending.offer(EndedSpan(*span))
         finally:
             sending.close(CLOSE_S_MAX / 2)
 

@@ -55,13 +55,21 @@ class _Rule(NamedTuple):
     signs: tuple[str, ...] = ()
     #: Whether it can match only where the name of a secret stands. It takes long to find that out.
     needs_name: bool = False
+    #: A part of each match that is quickly looked for: a quarter of the time of an address.
+    part: re.Pattern[str] | None = None
 
 
-def _pattern(expression: str, replacement: str, *signs: str) -> _Rule:
+def _pattern(
+    expression: str, replacement: str, *signs: str, part: re.Pattern[str] | None = None
+) -> _Rule:
     flags = re.IGNORECASE | re.VERBOSE | re.DOTALL
     needs_name = _SENSITIVE in expression
     signs = _NAME_SIGNS if needs_name else signs
-    return _Rule(re.compile(expression, flags), replacement, signs, needs_name)
+    return _Rule(re.compile(expression, flags), replacement, signs, needs_name, part)
+
+
+_FRACTION = re.compile(r"\d\.\d")
+_BEHIND_A_COLON = re.compile(r":[0-9a-f:]", re.IGNORECASE)
 
 
 _SECRETS = (
@@ -115,8 +123,8 @@ _SECRETS = (
     ),
     # 40 characters with capitals, small letters and digits: an AWS secret key.
     _pattern(
-        r"""(?<![A-Za-z0-9/+=]) (?=\S{0,39}(?-i:[a-z])) (?=\S{0,39}(?-i:[A-Z])) (?=\S{0,39}\d)
-            [A-Za-z0-9/+]{40} (?![A-Za-z0-9/+=])""",
+        r"""(?<![A-Za-z0-9/+=]) (?=[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=]))
+            (?=\S{0,39}(?-i:[a-z])) (?=\S{0,39}(?-i:[A-Z])) (?=\S{0,39}\d) [A-Za-z0-9/+]{40}""",
         "[credential]",
     ),
 )
@@ -132,13 +140,14 @@ _PERSONS_AND_MACHINES = (
         r"(?P<folder>[/\\](?:home|users)[/\\])[^/\\\s'\":]+", r"\g<folder>[user]", "home", "users"
     ),
     # IPv4, MAC, IPv6 in full and shortened.
-    _pattern(r"\b(?:\d{1,3}\.){3}\d{1,3}\b", "[address]"),
+    _pattern(r"\b(?:\d{1,3}\.){3}\d{1,3}\b", "[address]", part=_FRACTION),
     _pattern(r"\b(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}\b", "[address]"),
     _pattern(
         r"""(?<![\w:]) (?: (?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}
             | (?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})? :: [0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6}
             ) (?![\w:])""",
         "[address]",
+        part=_BEHIND_A_COLON,
     ),
     # Social security and card numbers, then telephones.
     _pattern(
@@ -151,7 +160,7 @@ _PERSONS_AND_MACHINES = (
             (?![\w-])""",
         "[number]",
     ),
-    _pattern(r"(?<!\w)\+\d{1,3}[ .-]?(?:\(?\d{2,5}\)?[ .-]?){1,4}\d{3,}(?!\w)", "[number]"),
+    _pattern(r"(?<!\w)\+\d{1,3}[ .-]?(?:\(?\d{2,5}\)?[ .-]?){1,4}\d{3,}(?!\w)", "[number]", "+"),
 )
 
 _PLACES = (
@@ -176,9 +185,13 @@ _PLACES = (
         "(",
     ),
     # 38.9, -95.2 and lat=38.9 lon=-95.2; obs_38.9_-95.2; one of them alone; N38.9; 38°58'18"N.
-    _pattern(rf"(?:{_LABEL})? {_DEGREES} [\s,;/_]+ (?:{_LABEL})? {_DEGREES}", "[coordinates]"),
+    _pattern(
+        rf"(?:{_LABEL})? {_DEGREES} [\s,;/_]+ (?:{_LABEL})? {_DEGREES}",
+        "[coordinates]",
+        part=_FRACTION,
+    ),
     _pattern(rf"{_LABEL} {_SIGN} \d{{1,3}}(?:\.\d+)? {_END}", "[coordinates]", "lat", "lon", "lng"),
-    _pattern(rf"{_BEGIN}(?-i:[NSEW])\s?\d{{1,3}}\.\d+", "[coordinates]"),
+    _pattern(rf"{_BEGIN}(?-i:[NSEW])\s?\d{{1,3}}\.\d+", "[coordinates]", part=_FRACTION),
     _pattern(
         rf"""{_SIGN} \d{{1,3}}(?:\.\d+)?\s*°
              (?: \s*\d{{1,2}}(?:\.\d+)?\s*['\u2032\u2019]
@@ -221,8 +234,10 @@ def _redact_once(text: str) -> str:
     # They follow one another, so where the first finds no name, the others find none.
     nameless = False
     small = small_letters(text)
-    for pattern, replacement, signs, needs_name in _PATTERNS:
+    for pattern, replacement, signs, needs_name, part in _PATTERNS:
         if signs and not any(sign in small for sign in signs):
+            continue
+        if part is not None and part.search(text) is None:
             continue
         if needs_name:
             nameless = nameless or _SENSITIVE_NAME.search(text) is None

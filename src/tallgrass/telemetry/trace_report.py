@@ -159,10 +159,12 @@ def _messages_of(batch: Batch, wanted: Any) -> dict[str, _Told]:
     found: dict[str, _Told] = {}
     each = zip(batch.messages, batch.parsed, batch.receipts, strict=True)
     for message, parsed, receipts in each:
-        units = [receipt.unit.wal_id for receipt in receipts if receipt.unit.wal_id in wanted]
-        if units:
-            told = _Told(message, head_of(message.body), parsed.poison)
-            found.update(dict.fromkeys(units, told))
+        told: _Told | None = None
+        for receipt in receipts:
+            wal_id = receipt.unit.wal_id
+            if wal_id in wanted:
+                told = told or _Told(message, head_of(message.body), parsed.poison)
+                found[wal_id] = told
     return found
 
 
