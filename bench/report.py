@@ -151,10 +151,11 @@ def of_run(rows: Sequence[Row], part: str, *, quick: bool, stamp: Stamp | None =
 def renewed(rows: Sequence[Row], measured: Sequence[Row], parts: Sequence[str]) -> list[Row]:
     """Return a report's rows with what was measured anew in place of the same parts', in order.
 
-    Rows of another kind of run go: full and quick figures stand in no report together.
+    Rows of another kind of run go, and those of parts that there are no more: full and quick
+    figures stand in no report together.
     """
-    again, runs = {each.part for each in measured}, {each.run for each in measured}
-    kept = [each for each in rows if each.part not in again and each.run in runs]
+    others, runs = {*parts} - {each.part for each in measured}, {each.run for each in measured}
+    kept = [each for each in rows if each.part in others and each.run in runs]
     return sorted([*kept, *measured], key=lambda each: parts.index(each.part))
 
 

@@ -185,6 +185,27 @@ def test_a_part_takes_the_place_of_its_old_rows(
     assert [each["name"] for each in told] == ["old intake", "new", "old outbox"]
 
 
+def test_a_run_that_is_cut_off_keeps_what_it_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part is in the report as soon as it is measured, beside what was there of the others."""
+
+    def cut_off(*_: object) -> list[Row]:
+        raise KeyboardInterrupt
+
+    old = [replace(row(f"old {part}", [1.0]), part=part) for part in ("intake", "ledger")]
+    monkeypatch.setattr(report, "read", lambda: old)
+    parts = {"intake": lambda *_: [row("new", [1.0])], "ledger": cut_off}
+    monkeypatch.setattr(bench_main, "PARTS", parts)
+    monkeypatch.setattr(bench_main, "_private_postgres", lambda: nullcontext(str))
+    monkeypatch.setattr(machine, "stamp", lambda _url: NOTED)
+    monkeypatch.setattr(bench_main, "write", lambda rows: write(rows, tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        main([])
+    told = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert [each["name"] for each in told] == ["new", "old ledger"]
+
+
 def test_full_and_quick_figures_stand_in_no_report_together() -> None:
     """A quick part puts away a full report's rows, and a full one a quick report's."""
     full, quick = (replace(row(run, [1.0]), part=run[0], run=run) for run in ("full", "quick"))
